@@ -5,9 +5,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::Serialize;
 
-use crate::model::{Model, is_vcpu};
-use crate::recording::Recording;
-
 /// All CPUs together remember so many stretches of running, and each one at most so many; older ones are nobody's that is known.
 const STRETCHES_TOTAL: usize = 1 << 20;
 const STRETCHES_MAX: usize = 4096;
@@ -107,38 +104,17 @@ impl Blame {
         add(waited, UNKNOWN, end.saturating_sub(since));
     }
 
-    /// Waits of the vCPUs of each VM of a recording.
-    pub(crate) fn recorded(&self, recording: &Recording) -> Waits {
-        let names: Vec<_> = recording.host.vms.iter().map(|vm| lowtail_out::name(vm)).collect();
-        self.by_vm(recording, |thread| (thread, recording.vms[thread].map(|vm| &*names[vm])))
-    }
-
-    /// Waits of the vCPUs of each VM in a run of `model`.
-    pub(crate) fn simulated(&self, recording: &Recording, model: &Model) -> Waits {
-        let names = (0..model.domains.len()).map(|dom| model.name(recording, dom));
-        let names: Vec<Option<String>> = names.collect();
-        self.by_vm(recording, |thread| {
-            let thread = model.threads[thread];
-            (thread.recorded, names[usize::from(thread.dom)].as_deref())
-        })
-    }
-
-    /// What each thread is: its number in the recording, and what its VM is called.
-    fn by_vm<'a>(
-        &self,
-        recording: &Recording,
-        of: impl Fn(usize) -> (usize, Option<&'a str>),
-    ) -> Waits {
+    /// For how long vCPUs waited, by VM, and by who ran meanwhile. `of` says of a thread what its VM is called, and whether it is a vCPU.
+    pub(crate) fn by_vm<'a>(&self, of: impl Fn(usize) -> (Option<&'a str>, bool)) -> Waits {
         let mut waits = Waits::default();
         for (thread, waited) in self.waited.iter().enumerate() {
-            let (recorded, vm) = of(thread);
-            let Some(vm) = vm.filter(|_| is_vcpu(&recording.infos[recorded])) else { continue };
+            let (Some(vm), true) = of(thread) else { continue };
             let row = waits.entry(vm.to_owned()).or_default();
             for &(runner, ns) in waited {
                 let runner = match runner {
                     IDLE => Ahead::Nobody,
                     UNKNOWN => Ahead::Unknown,
-                    thread => match of(thread as usize).1 {
+                    thread => match of(thread as usize).0 {
                         Some(vm) => Ahead::Vm(vm.to_owned()),
                         None => Ahead::Host,
                     },

@@ -2,7 +2,7 @@
 
 use lowtail_engine::Hist;
 
-use crate::prediction::Range;
+use crate::range::Range;
 
 /// Of so many tails in each power of ten the time is kept.
 const PER_DECADE: usize = 10;

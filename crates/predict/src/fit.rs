@@ -4,14 +4,16 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use crate::columns::align;
 use crate::error::Error;
 use crate::goal::Goal;
 use crate::grade::Grade;
 use crate::model::{COPIES_MAX, Setup};
-use crate::prediction::{Change, Range, as_ratio, as_seconds, time};
+use crate::prediction::Change;
+use crate::range::{Range, as_ratio, as_seconds, time};
 use crate::recording::Recording;
 use crate::runs::{Run, as_recorded, runs};
-use crate::table::{align, range};
+use crate::table::range;
 
 /// So many are tried at most where nobody says how many.
 pub const FIT_MAX: u32 = 64;

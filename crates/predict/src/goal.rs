@@ -8,7 +8,7 @@ use lowtail_control::policy::fits;
 use serde::{Serialize, Serializer};
 
 use crate::comparison::Figures;
-use crate::prediction::time;
+use crate::range::time;
 
 /// The figure of a VM that a goal is about.
 #[derive(Debug, Clone, Copy, PartialEq)]

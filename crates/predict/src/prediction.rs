@@ -3,8 +3,7 @@
 
 use lowtail_control::guard::{self, CPU_LEAST, CPU_LOSS};
 use lowtail_control::policy::Policy;
-use lowtail_out::seconds;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::causes::{Causes, causes};
 use crate::comparison::{Comparison, Figures};
@@ -12,33 +11,11 @@ use crate::distribution::{Distribution, ranges};
 use crate::error::Error;
 use crate::grade::Grade;
 use crate::model::Setup;
+use crate::range::{Range, as_ratio, as_seconds, time};
 use crate::recording::Recording;
 use crate::runs::{Run, as_recorded, runs};
 use crate::waited::{Waited, waited};
-
-/// The least and the greatest of several runs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Range {
-    /// The least.
-    pub min: f64,
-    /// The one in the middle.
-    pub median: f64,
-    /// The greatest.
-    pub max: f64,
-}
-
-impl Range {
-    pub(crate) fn of(values: impl Iterator<Item = Option<f64>>) -> Option<Self> {
-        let mut values: Vec<f64> = values.collect::<Option<_>>()?;
-        values.sort_by(f64::total_cmp);
-        let (min, max) = (*values.first()?, *values.last()?);
-        Some(Range { min, median: values[values.len() / 2], max })
-    }
-
-    pub(crate) fn map(self, of: impl Fn(f64) -> f64) -> Self {
-        Range { min: of(self.min), median: of(self.median), max: of(self.max) }
-    }
-}
+use crate::waits::recorded;
 
 /// Figures over several runs, each of which begins otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -52,20 +29,6 @@ pub struct Ranges {
     /// Processor time, in percent of one CPU.
     #[serde(rename = "cpu_ratio", serialize_with = "as_ratio")]
     pub cpu_percent: Option<Range>,
-}
-
-pub(crate) fn as_seconds<S: Serializer>(
-    range: &Option<Range>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    range.map(|range| range.map(seconds::of_us)).serialize(serializer)
-}
-
-pub(crate) fn as_ratio<S: Serializer>(
-    range: &Option<Range>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    range.map(|range| range.map(|percent| percent / 100.0)).serialize(serializer)
 }
 
 impl Ranges {
@@ -178,7 +141,7 @@ pub fn predict(
             });
         }
     }
-    let recorded = recording.blame.recorded(recording);
+    let recorded = recorded(recording);
     for vm in &mut vms {
         let is = [vm.recorded.is_some(), vm.replayed.is_some(), vm.predicted.is_some()];
         let simulated = |runs: &[Run]| {
@@ -217,16 +180,4 @@ fn worse(vm: &VmPrediction) -> Vec<String> {
         }
     }
     worse
-}
-
-/// A time in microseconds, for people.
-pub fn time(us: f64) -> String {
-    match us {
-        us if us < 100.0 => format!("{us:.1} us"),
-        us if us < 1000.0 => format!("{us:.0} us"),
-        us if us < 10_000.0 => format!("{:.2} ms", us / 1e3),
-        us if us < 1_000_000.0 => format!("{:.1} ms", us / 1e3),
-        us if us < 10_000_000.0 => format!("{:.2} s", us / 1e6),
-        us => format!("{:.1} s", us / 1e6),
-    }
 }

@@ -10,6 +10,7 @@ use crate::model::{Model, Setup};
 use crate::policy::put_in_force;
 use crate::recording::Recording;
 use crate::replay::replay_with_blame;
+use crate::waits::simulated;
 
 /// What has come of a run.
 #[derive(Debug, Clone)]
@@ -72,7 +73,7 @@ pub(crate) fn runs(
         let notes = policy.map(|policy| put_in_force(&mut model, recording, policy));
         let (replayed, blame) = replay_with_blame(&model, recording.events, seed)?;
         let (comparison, times) = Comparison::with_times(recording, &model, &replayed);
-        let waits = blame.simulated(recording, &model);
+        let waits = simulated(recording, &model, &blame);
         Ok(Run { comparison, times, waits, notes: notes.unwrap_or_default() })
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

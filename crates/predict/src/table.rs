@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use crate::causes;
+use crate::columns::align;
 use crate::comparison::Figures;
-use crate::prediction::{Prediction, Range, Ranges, VmPrediction, time};
-use crate::waited;
+use crate::prediction::{Prediction, Ranges, VmPrediction};
+use crate::range::{Range, time};
+use crate::waited::shown;
 
 /// Who has the figures of a row.
 const KINDS: [&str; 3] = ["recorded", "replayed", "predicted"];
@@ -18,7 +20,7 @@ impl Prediction {
 
     /// Whom each VM waited for, as text.
     pub fn blame_table(&self) -> String {
-        waited::table(&self.vms)
+        blame_table(&self.vms)
     }
 
     /// The prediction as text.
@@ -79,21 +81,32 @@ pub(crate) fn range(range: Option<Range>, text: impl Fn(f64) -> String) -> Strin
     if min == max { median } else { format!("{median} ({min} to {max})") }
 }
 
-/// Columns: `l` flush left, all others right.
-pub(crate) fn align(out: &mut String, columns: &str, rows: &[Vec<String>]) {
-    let width =
-        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
-    for row in rows {
-        let mut line = String::from(" ");
-        for ((cell, &width), column) in row.iter().zip(&widths).zip(columns.chars()) {
-            let _ = if column == 'l' {
-                write!(line, " {cell:<width$} ")
-            } else {
-                write!(line, " {cell:>width$} ")
-            };
+/// Whom all VMs waited for, as text.
+fn blame_table(vms: &[VmPrediction]) -> String {
+    let mut out = String::from("who ran while vCPUs waited:\n");
+    let changed = vms.iter().any(|vm| vm.predicted.is_some());
+    let head = ["VM", "behind", "recorded", "replayed", "predicted"];
+    let (columns, shown_columns) = if changed { ("llrrr", 5) } else { ("llrr", 4) };
+    let mut rows = vec![head[..shown_columns].iter().map(|&cell| cell.to_owned()).collect()];
+    for vm in vms {
+        let shown = shown(&vm.waited);
+        for (n, row) in shown.iter().enumerate() {
+            let name = if n == 0 { vm.name.clone() } else { String::new() };
+            let figures = row.all_us().map(|us| us.map_or_else(|| "-".to_owned(), time));
+            let cells = [name, row.ahead.words(&vm.name).to_owned()].into_iter().chain(figures);
+            rows.push(cells.take(shown_columns).collect());
         }
-        out.push_str(line.trim_end());
-        out.push('\n');
+        let more = vm.waited.len().saturating_sub(shown.len());
+        if more > 0 {
+            let mut cells = vec![String::new(), format!("and {more} more")];
+            cells.resize(shown_columns, String::new());
+            rows.push(cells);
+        }
     }
+    if rows.len() == 1 {
+        let _ = writeln!(out, "  no vCPU of a VM waited");
+        return out;
+    }
+    align(&mut out, columns, &rows);
+    out
 }

@@ -1,15 +1,12 @@
 //! Whom a VM waited for, and for how long: recorded, replayed and predicted.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use lowtail_out::seconds;
 use serde::Serialize;
 
 use crate::blame::{Ahead, Waits};
-use crate::prediction::{VmPrediction, time};
 use crate::runs::Run;
-use crate::table::align;
 
 /// So many are shown of each VM.
 const SHOWN_MAX: usize = 4;
@@ -72,33 +69,4 @@ pub(crate) fn waited(
 /// The rows of a VM that are shown: the rest is small.
 pub fn shown(waited: &[Waited]) -> &[Waited] {
     &waited[..waited.len().min(SHOWN_MAX)]
-}
-
-/// Whom all VMs waited for, as text.
-pub(crate) fn table(vms: &[VmPrediction]) -> String {
-    let mut out = String::from("who ran while vCPUs waited:\n");
-    let changed = vms.iter().any(|vm| vm.predicted.is_some());
-    let head = ["VM", "behind", "recorded", "replayed", "predicted"];
-    let (columns, shown_columns) = if changed { ("llrrr", 5) } else { ("llrr", 4) };
-    let mut rows = vec![head[..shown_columns].iter().map(|&cell| cell.to_owned()).collect()];
-    for vm in vms {
-        for (n, row) in shown(&vm.waited).iter().enumerate() {
-            let name = if n == 0 { vm.name.clone() } else { String::new() };
-            let figures = row.all_us().map(|us| us.map_or_else(|| "-".to_owned(), time));
-            let cells = [name, row.ahead.words(&vm.name).to_owned()].into_iter().chain(figures);
-            rows.push(cells.take(shown_columns).collect());
-        }
-        let more = vm.waited.len().saturating_sub(SHOWN_MAX);
-        if more > 0 {
-            let mut cells = vec![String::new(), format!("and {more} more")];
-            cells.resize(shown_columns, String::new());
-            rows.push(cells);
-        }
-    }
-    if rows.len() == 1 {
-        let _ = writeln!(out, "  no vCPU of a VM waited");
-        return out;
-    }
-    align(&mut out, columns, &rows);
-    out
 }

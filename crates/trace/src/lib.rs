@@ -47,6 +47,7 @@ mod problems;
 mod queues;
 pub mod reader;
 pub mod record;
+mod recorded_host;
 mod schedule;
 mod source;
 mod stats;

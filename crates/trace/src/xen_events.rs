@@ -15,12 +15,12 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use crate::error::Error;
-use crate::events::{Names, RecordedHost, XenScheduler};
 use crate::linux::event::{Context, Event, IDLE, Left, UNKNOWN, What};
 use crate::linux::{Role, Threads};
 use crate::merge::{Kind, Merger, Timed};
 use crate::options::Options;
 use crate::record::{Runstate, VcpuId, event};
+use crate::recorded_host::{Names, RecordedHost, XenScheduler};
 use crate::vcpu::VCPUS_MAX;
 
 /// So many events are kept at most: 48 bytes each.

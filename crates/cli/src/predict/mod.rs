@@ -156,8 +156,11 @@ fn add(text: &str) -> Result<(String, Option<u32>), String> {
     Ok((vm.to_owned(), Some(count)))
 }
 
+/// VMs that are added, each with its number.
+type Added = Vec<(String, u32)>;
+
 /// VMs that are added, and what is searched, if anything is.
-fn added(command: &Predict) -> Result<(Vec<(String, u32)>, Option<Question>), Fail> {
+fn added(command: &Predict) -> Result<(Added, Option<Question>), Fail> {
     if let Some(goal) = &command.until {
         let [(vm, max)] = &command.add[..] else {
             let why = "--until says how many more of one VM fit: give one --add";
