@@ -61,14 +61,13 @@ impl Causes {
         let mostly = wakers.iter().max_by_key(|&(&waker, &count)| (count, u32::MAX - waker));
         let is = |kind: Interrupts| if judged.interrupts == kind { interrupts } else { 0 };
         let any = interrupts > 0;
+        // Names of threads are safe already, those of VMs are not.
+        let vm = recording.vms[number].map(|vm| lowtail_out::name(&recording.host.vms[vm]));
         Causes {
-            thread: lowtail_out::name(&recording.names[number]).into_owned(),
-            vm: recording.vms[number]
-                .map(|vm| lowtail_out::name(&recording.host.vms[vm]).into_owned()),
+            thread: recording.names[number].clone(),
+            vm: vm.map(|vm| vm.into_owned()),
             by_threads: wakers.values().sum(),
-            mostly_by: mostly.map(|(&waker, _)| {
-                lowtail_out::name(&recording.names[waker as usize]).into_owned()
-            }),
+            mostly_by: mostly.map(|(&waker, _)| recording.names[waker as usize].clone()),
             by_timer: is(Interrupts::Timer),
             by_arrivals: is(Interrupts::Arrivals),
             decided_by: any.then_some(judged.by),

@@ -6,7 +6,7 @@ use lowtail_control::policy::Policy;
 use lowtail_trace::Role;
 
 use crate::error::Error;
-use crate::model::{Model, Setup};
+use crate::model::{Domain, Model, Setup};
 use crate::policy::put_in_force;
 use crate::recording::Recording;
 use crate::replay::run;
@@ -28,7 +28,12 @@ pub fn simulated<W: Write>(
     }
     let named = model.threads.iter().map(|thread| {
         let info = &recording.infos[thread.recorded];
-        let vm = model.name(recording, usize::from(thread.dom));
+        // Names as they are: whoever shows a recording makes them safe.
+        let Domain { vm, copy, .. } = &model.domains[usize::from(thread.dom)];
+        let vm = vm.map(|vm| match (&recording.host.vms[vm], copy) {
+            (name, 0) => name.clone(),
+            (name, copy) => format!("{name}+{copy}"),
+        });
         let comm = info.comm.clone().unwrap_or_default();
         Named { comm, vm: vm.map(|vm| (vm, info.role.unwrap_or(Role::Worker))) }
     });
