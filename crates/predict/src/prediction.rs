@@ -20,6 +20,8 @@ use crate::waits::recorded;
 /// Figures over several runs, each of which begins otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Ranges {
+    /// Wake-ups of its vCPUs.
+    pub wakeups: Option<Range>,
     /// Median of the time from a wake-up to running, in microseconds.
     #[serde(rename = "p50_seconds", serialize_with = "as_seconds")]
     pub p50_us: Option<Range>,
@@ -35,6 +37,7 @@ impl Ranges {
     fn of(figures: &[Figures]) -> Self {
         let all = figures.iter();
         Ranges {
+            wakeups: Range::of(all.clone().map(|one| Some(one.wakeups as f64))),
             p50_us: Range::of(all.clone().map(|one| one.p50_us)),
             p99_us: Range::of(all.clone().map(|one| one.p99_us)),
             cpu_percent: Range::of(all.map(|one| Some(one.cpu_percent))),
@@ -160,6 +163,9 @@ pub fn predict(
     Ok(Prediction { grade, replay, vms, causes, worse, notes })
 }
 
+/// One that has so small a part of its wake-ups left, and too few to tell their latency, is hardly let run.
+const STARVED: f64 = 0.5;
+
 /// What gets worse for a VM.
 fn worse(vm: &VmPrediction) -> Vec<String> {
     let (Some(before), Some(after)) = (&vm.replayed, &vm.predicted) else { return Vec::new() };
@@ -169,6 +175,15 @@ fn worse(vm: &VmPrediction) -> Vec<String> {
         if 1e3 * to > guard::worse(1e3 * from) {
             worse.push(format!("{}: wake-up p99 from {} to {}", vm.name, time(from), time(to)));
         }
+    }
+    // Who never gets to sleep is not woken: its waits are in no percentile of wake-ups.
+    if let (Some(from), Some(to)) = (before.wakeups, after.wakeups)
+        && before.p99_us.is_some()
+        && after.p99_us.is_none()
+        && to.median < STARVED * from.median
+    {
+        let (name, from, to) = (&vm.name, from.median, to.median);
+        worse.push(format!("{name}: wake-ups from {from} to {to}: it hardly gets to sleep"));
     }
     if let (Some(before), Some(after)) = (before.cpu_percent, after.cpu_percent) {
         let (from, to) = (before.median, after.median);

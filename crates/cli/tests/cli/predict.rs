@@ -86,6 +86,16 @@ fn what_is_wrong_is_named() {
 }
 
 /// What `--until` finds: how many fit, and what was tried.
+/// A VM that gets next to nothing never sleeps, and is not woken: no percentile of its wake-ups says how long it waits.
+#[test]
+fn who_hardly_gets_to_sleep_is_worse_off() {
+    let policy = "scheduler = \"fair\"\n[[vm]]\nname = \"batch\"\nweight = 10000\n\
+                  [[vm]]\nname = \"web\"\nweight = 1\n";
+    let files: [(&str, &[u8]); 1] = [("p.toml", policy.as_bytes())];
+    let ran = run(&files, &["--policy", "p.toml", "--seeds", "1"]);
+    says(&ran, 1, &["worse: web: wake-ups from ", "it hardly gets to sleep"]);
+}
+
 fn fitting(args: &[&str], exit: i32) -> (Option<u64>, Vec<Value>) {
     let found = run(&[], &[&["--json", "--seeds", "3"], args].concat()).expect(exit, &[]).json();
     (found["fitting"].as_u64(), found["tried"].as_array().unwrap().clone())

@@ -103,7 +103,8 @@ fn what_hurts_is_foretold_and_undone() {
     let has = |line: &str| assert!(said.lines().any(|other| other == line), "{line}\n{said}");
     has("harmless plan: 0");
     has("hurting plan: 1");
-    assert!(said.contains("\nworse: web: wake-up p99 from "), "{said}");
+    // It never gets to sleep: there are no wake-ups whose latency could be told.
+    assert!(said.contains("\nworse: web: wake-ups from "), "{said}");
     for (label, vm) in [("fair", "batch"), ("small-first", "web")] {
         let ms = undone_ms(&said, label, vm);
         println!("{label}: undone {ms} ms after the change");
