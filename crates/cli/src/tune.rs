@@ -40,10 +40,10 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Short runs of the search
-    #[arg(long, value_name = "N", default_value_t = 160)]
+    /// Short runs of the search [default: 120 to 600, the fewer the longer the recording; 80 for a scenario]
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    budget: u64,
+    budget: Option<u64>,
     /// End the search after so long; then the points depend on how fast this machine is
     #[arg(long, value_name = "SPAN", value_parser = span::wall)]
     max_time: Option<Duration>,

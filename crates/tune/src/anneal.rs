@@ -17,12 +17,16 @@ use crate::error::Error;
 use crate::evaluate::{Evaluator, Score};
 use crate::objective::Objective;
 use crate::point::Point;
+use crate::polish::polish;
 use crate::problem::Effort;
 
 /// The temperature at the beginning, in parts of the work: a step that loses so much more is taken nearly every second time.
 const TEMPERATURE: f64 = 0.05;
 /// A neighbour is sought so often that has not been looked at.
 const TRIES: usize = 20;
+
+/// This part of a walk's evaluations is kept for its last steps.
+const LAST: f64 = 0.4;
 
 /// Points with their scores.
 pub(crate) type Scores = BTreeMap<Point, Option<Score>>;
@@ -82,14 +86,16 @@ impl Anneal for Landscape<'_> {
     }
 }
 
-/// Walks so many steps from `start`, which lie among those of `known`, and gives all points that were looked at.
+/// Walks from `start`, which is among those of `known`, in so many evaluations, and gives all points that were looked at.
 pub(crate) fn walk(
     evaluator: &Evaluator<'_>,
     objective: Objective,
     start: &Point,
     known: &Scores,
-    (steps, seed, stream): (u64, u64, &str),
+    (evaluations, seed, stream): (u64, u64, &str),
 ) -> Result<Scores, Error> {
+    let last = (evaluations as f64 * LAST) as u64;
+    let steps = evaluations - last;
     let (seen, failed) = (RefCell::new(known.clone()), RefCell::new(None));
     let mut rng = Rng::new(seed, stream);
     let generator = Xoshiro256PlusPlus::seed_from_u64(rng.below(u64::MAX));
@@ -109,6 +115,10 @@ pub(crate) fn walk(
     match (failed.into_inner(), walked) {
         (Some(error), _) => Err(error),
         (None, Err(error)) => Err(Error::Senseless(format!("the search failed: {error}"))),
-        (None, Ok(())) => Ok(seen.into_inner()),
+        (None, Ok(())) => {
+            let mut seen = seen.into_inner();
+            polish(evaluator, objective, &mut seen, last)?;
+            Ok(seen)
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::search::Progress;
 pub(crate) struct Score {
     /// By how much of their limits the goals are used, the worst of them: 1 is just reached.
     pub(crate) strain: f64,
-    /// The part of the work that is lost.
+    /// The part of the work that is lost, from 0 on.
     pub(crate) lost: f64,
 }
 
@@ -88,7 +88,8 @@ impl<'a> Evaluator<'a> {
         }
         let n = seeds.len().max(1) as f64;
         let strain = strains.into_iter().fold(0.0_f64, f64::max) / n;
-        Ok(Some(Score { strain, lost: lost / n }))
+        // More than there was is as good as all of it: else a search would trade keys for chance.
+        Ok(Some(Score { strain, lost: (lost / n).max(0.0) }))
     }
 
     /// The scores of several, on all threads.

@@ -14,6 +14,11 @@ pub(crate) fn as_good(a: &Score, b: &Score) -> bool {
     a.strain <= b.strain * (1.0 + EQUAL.0) && a.lost <= b.lost + EQUAL.1
 }
 
+/// Whether a latency is so much shorter than another that it is worth a choice.
+pub(crate) fn is_shorter(strain: f64, than: f64) -> bool {
+    strain * (1.0 + EQUAL.0) < than
+}
+
 /// The points of `all` that none is better than in one and as good as in the other, by growing loss. In place of each stands the one with the fewest
 /// keys that is as good.
 pub(crate) fn front(all: &[Scored]) -> Vec<Scored> {

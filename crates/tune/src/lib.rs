@@ -15,6 +15,7 @@ mod objective;
 mod parallel;
 mod parameter;
 mod point;
+mod polish;
 mod problem;
 mod prune;
 mod recorded;

@@ -80,6 +80,9 @@ pub trait Problem: Sync {
     /// If it cannot be simulated.
     fn evaluate(&self, point: &Point, run: Run) -> Result<Option<Measured>, Error>;
 
+    /// How many short runs a search has if nobody says so.
+    fn usual_budget(&self) -> u64;
+
     /// The policy file of a point: the text that is simulated.
     fn policy(&self, point: &Point) -> String;
 

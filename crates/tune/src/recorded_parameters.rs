@@ -117,12 +117,12 @@ impl Keys {
     /// The same point without values that make no difference in it.
     pub(crate) fn canonical(&self, mut point: Point) -> Point {
         let small_first = self.value(&point, Key::Scheduler).is_some();
-        let capped = self.value(&point, Key::Cap).is_some() && !small_first;
+        let capped = self.value(&point, Key::Cap).is_some();
         for (level, key) in point.0.iter_mut().zip(&self.keys) {
             let counts = match key {
-                Key::Scheduler | Key::Weight(_) => true,
-                // These are of the fair class.
-                Key::Slice(_) | Key::Cap => !small_first,
+                Key::Scheduler | Key::Weight(_) | Key::Cap => true,
+                // Slices are of the fair class.
+                Key::Slice(_) => !small_first,
                 Key::CapPeriod => capped,
                 Key::SmallFirst(_) => small_first,
             };
@@ -212,12 +212,19 @@ impl Keys {
             let parts: &[f64] = match key {
                 Key::Scheduler | Key::CapPeriod => &[],
                 Key::SmallFirst(_) => &[0.2, 0.8],
-                _ => &[0.15, 0.5, 0.85],
+                _ => &[0.15, 0.5, 1.0],
             };
             let from =
                 if matches!(key, Key::SmallFirst(_)) { small_first.as_ref() } else { Some(&none) };
             let points = parts.iter().filter_map(|&of| Some(from?.with(number, part(number, of))));
             all.extend(points);
+        }
+        // A short period keeps the pauses short that a limit makes.
+        if let (Some(cap), Some(period)) = (at(Key::Cap), at(Key::CapPeriod)) {
+            all.extend(
+                [0.2, 0.5, 0.7]
+                    .map(|of| none.with(cap, part(cap, of)).with(period, part(period, 0.5))),
+            );
         }
         let both = [Key::Weight(Group::Goal), Key::Weight(Group::Cost)].map(at);
         if let [Some(goal), Some(cost)] = both {
@@ -226,7 +233,7 @@ impl Keys {
                 if let Some(slice) = at(Key::Slice(Group::Goal)) {
                     all.push(point.with(slice, part(slice, 0.3)));
                 }
-                if let (Some(scheduler), 0.7) = (at(Key::Scheduler), of) {
+                if let Some(scheduler) = at(Key::Scheduler) {
                     all.push(point.with(scheduler, Some(0)));
                 }
                 all.push(point);

@@ -18,6 +18,8 @@ use crate::table::time;
 
 /// A short run is this part of the scenario.
 const SHORT: f64 = 1.0 / 3.0;
+/// Short runs of a search: three parameters need fewer than a policy.
+const BUDGET: u64 = 80;
 /// Parameters, by their numbers in points.
 const RATE: usize = 0;
 const BURST: usize = 1;
@@ -95,8 +97,8 @@ impl ScenarioProblem {
         {
             return Err(none("--cost", &cost.name));
         }
-        let text = ScenarioText::new(table, traffic, experiment.file.duration.0);
-        let classifier = text.classifier(&case).ok_or_else(|| {
+        let text = ScenarioText::new(table, traffic, experiment.file.duration.0, &case);
+        let classifier = text.classifier().ok_or_else(|| {
             Error::Scenario(format!("{path}: case `{}` has no classifier of flows, a queue with `kind = \"tag\"`, whose rate and burst could be chosen", lowtail_out::line(&case)))
         })?;
         let rates = log(1.0, 1000.0, 2).into_iter().map(|rate| format!("{}Mbit/s", trimmed(rate)));
@@ -274,6 +276,10 @@ impl Problem for ScenarioProblem {
 
     fn evaluate(&self, point: &Point, run: Run) -> Result<Option<Measured>, Error> {
         Ok(self.run(point, run, &[])?.map(|(measured, _)| measured))
+    }
+
+    fn usual_budget(&self) -> u64 {
+        BUDGET
     }
 
     fn policy(&self, point: &Point) -> String {

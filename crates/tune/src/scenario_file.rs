@@ -24,6 +24,7 @@ pub(crate) struct ScenarioText {
     root: Table,
     traffic: Vec<String>,
     duration: Duration,
+    case: String,
 }
 
 /// What a classifier has by itself.
@@ -83,12 +84,17 @@ fn shaped(queue: &Value) -> Option<f64> {
 }
 
 impl ScenarioText {
-    /// Of the scenario `root`, which lasts so long, with this traffic.
-    pub(crate) fn new(mut root: Table, traffic: Vec<String>, duration: Duration) -> Self {
+    /// Of the scenario `root`, which lasts so long, with this traffic and case.
+    pub(crate) fn new(
+        mut root: Table,
+        traffic: Vec<String>,
+        duration: Duration,
+        case: &str,
+    ) -> Self {
         NEEDLESS.iter().for_each(|key| {
             root.remove(*key);
         });
-        ScenarioText { root, traffic, duration }
+        ScenarioText { root, traffic, duration, case: case.to_owned() }
     }
 
     /// The names of its traffic, in the order of rows.
@@ -97,9 +103,9 @@ impl ScenarioText {
     }
 
     /// The first classifier of the network of a case.
-    pub(crate) fn classifier(&self, case: &str) -> Option<Classifier> {
+    pub(crate) fn classifier(&self) -> Option<Classifier> {
         let cases = self.root.get("case").and_then(Value::as_array);
-        let named = |entry: &&Value| entry.get("name").and_then(Value::as_str) == Some(case);
+        let named = |entry: &&Value| entry.get("name").and_then(Value::as_str) == Some(&self.case);
         let entry = cases.and_then(|cases| cases.iter().find(named));
         let set = entry.and_then(|entry| entry.get("set")).and_then(Value::as_table);
         if let Some(found) = set.and_then(|set| set.values().find_map(tag)) {
@@ -132,7 +138,7 @@ impl ScenarioText {
         }
         let rows = Value::Array(self.traffic.iter().cloned().map(Value::String).collect());
         let cases = root.entry("case").or_insert_with(|| {
-            let only = Table::from_iter([("name".to_owned(), Value::String("default".to_owned()))]);
+            let only = Table::from_iter([("name".to_owned(), Value::String(self.case.clone()))]);
             Value::Array(vec![Value::Table(only)])
         });
         for case in cases.as_array_mut().into_iter().flatten().filter_map(Value::as_table_mut) {

@@ -8,7 +8,7 @@ use lowtail_predict::Range;
 use crate::anneal::{Scores, walk};
 use crate::error::Error;
 use crate::evaluate::{Evaluator, Score};
-use crate::front::{Scored, front, thinned};
+use crate::front::{Scored, front, is_shorter, thinned};
 use crate::objective::Objective;
 use crate::parallel;
 use crate::point::Point;
@@ -37,8 +37,8 @@ pub struct Options {
     pub seed: u64,
     /// How many runs each point that is shown is measured by. None of them was looked at when it was chosen.
     pub seeds: u64,
-    /// How many short runs the search has.
-    pub budget: u64,
+    /// How many short runs the search has; what is usual for the problem if it is not said.
+    pub budget: Option<u64>,
     /// Threads. They change no figure.
     pub threads: usize,
     /// The search ends after so long, if it is not done sooner; points are measured after that.
@@ -47,7 +47,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { seed: 1, seeds: 5, budget: 160, threads: 1, max_time: None }
+        Options { seed: 1, seeds: 5, budget: None, threads: 1, max_time: None }
     }
 }
 
@@ -71,7 +71,8 @@ pub fn tune(
 ) -> Result<Tuned, Error> {
     let deadline = options.max_time.map(|most| Instant::now() + most);
     let seeds = options.seeds.max(1);
-    let expected = options.budget + (PROMOTED as u64 + 1) * CHOOSING + (SHOWN as u64 + 1) * seeds;
+    let budget = options.budget.unwrap_or_else(|| problem.usual_budget());
+    let expected = budget + (PROMOTED as u64 + 1) * CHOOSING + (SHOWN as u64 + 1) * seeds;
     let evaluator = Evaluator::new(problem, options.threads.max(1), deadline, expected, progress);
     let none = Point::empty(problem.parameters());
     let of_seed = |n: u64| options.seed.wrapping_mul(APART).wrapping_add(n);
@@ -79,7 +80,7 @@ pub fn tune(
     let measuring: Vec<u64> = (CHOOSING..CHOOSING + seeds).map(of_seed).collect();
 
     let mut scores = starts(&evaluator, &none)?;
-    let left = options.budget.saturating_sub(scores.len() as u64);
+    let left = budget.saturating_sub(scores.len() as u64);
     let targets = TARGETS.map(|target| Objective { target });
     // A quarter is kept for a second round.
     walks(&evaluator, &targets, &mut scores, (left * 3 / 4, options.seed, "first"))?;
@@ -199,13 +200,18 @@ fn report(
     };
     let before = measured(none)?;
     let mut points = points.iter().map(&mut measured).collect::<Result<Vec<TunedPoint>, _>>()?;
-    points.sort_by(|a, b| a.lost.median.total_cmp(&b.lost.median));
+    let lost = |point: &TunedPoint| point.lost.median.max(0.0);
+    points.sort_by(|a, b| {
+        lost(a).total_cmp(&lost(b)).then(worst(&b.figures).total_cmp(&worst(&a.figures)))
+    });
     // By these seeds one may be worse than another in both.
     let strain = |point: &TunedPoint| worst(&point.figures);
     let mut best = f64::INFINITY;
     points.retain(|point| {
-        let better = strain(point) < best && strain(point) < strain(&before);
-        best = best.min(strain(point));
+        let better = is_shorter(strain(point), best.min(strain(&before)));
+        if better {
+            best = strain(point);
+        }
         better
     });
     let reaches = points.iter().position(|point| point.reached).map(|at| at + 1);

@@ -65,6 +65,10 @@ impl Problem for Known {
         Ok(Some(Measured { goals: vec![latency_us], cost: work, vms, notes: Vec::new() }))
     }
 
+    fn usual_budget(&self) -> u64 {
+        160
+    }
+
     fn policy(&self, point: &Point) -> String {
         point.describe(&self.parameters)
     }

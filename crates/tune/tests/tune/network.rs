@@ -32,9 +32,10 @@ fn problem(text: &str, goal: &str) -> Result<ScenarioProblem, Error> {
 /// With a rate of 1 Mbit/s the answers are large, and wait behind bulk; with the paper's they are not.
 #[test]
 fn a_rate_is_found() {
-    let narrow = SCENARIO.replace("by = \"paper\"", "by = \"paper\", rate = \"1Mbit/s\", burst = 3000");
+    let narrow =
+        SCENARIO.replace("by = \"paper\"", "by = \"paper\", rate = \"1Mbit/s\", burst = 3000");
     let problem = problem(&narrow, "small p99 <= 5ms").unwrap();
-    let options = Options { budget: 40, seeds: 2, threads: 2, ..Options::default() };
+    let options = Options { budget: Some(40), seeds: 2, threads: 2, ..Options::default() };
     let tuned = tune(&problem, &options, &|_| {}).unwrap();
     println!("{}", tuned.table());
     assert!(!tuned.before.reached, "{}", tuned.table());
@@ -54,7 +55,10 @@ fn a_points_file_is_what_was_simulated() {
     let text = problem.policy(&point);
     assert!(text.contains("rate = \"6.3Mbit/s\"") && text.contains("burst = \"30KB\""), "{text}");
     // Ten pairs, as docs/reference/scenario.md has it.
-    assert!(text.contains("vm_rate = \"63000kbit/s\"") && text.contains("vm_burst = 300000"), "{text}");
+    assert!(
+        text.contains("vm_rate = \"63000kbit/s\"") && text.contains("vm_burst = 300000"),
+        "{text}"
+    );
     Policy::parse("point", &text).expect("a policy");
     // It makes a difference, and the same one each time.
     let run = Run { effort: Effort::Short, seed: 3 };
@@ -70,10 +74,14 @@ fn what_makes_no_sense_is_refused() {
     let error = said(SCENARIO, "smal p99 <= 5ms");
     assert!(error.contains("no such traffic; there is bulk, small"), "{error}");
     assert!(said(SCENARIO, "small cpu >= 5%").contains("no processor time"));
-    let plain = SCENARIO.replace("kind = \"tag\", by = \"paper\", queue = { kind = \"split\", queue = { kind = \"fifo\" } }", "kind = \"fifo\"");
+    let plain = SCENARIO.replace(
+        "kind = \"tag\", by = \"paper\", queue = { kind = \"split\", queue = { kind = \"fifo\" } }",
+        "kind = \"fifo\"",
+    );
     let error = said(&plain, "small p99 <= 5ms");
     assert!(error.contains("no classifier"), "{error}");
     assert!(said("title = 3", "small p99 <= 5ms").contains("test.toml:1:"));
+    // 250 a second, one after the other.
     let short = SCENARIO.replace("\"6s\"", "\"1s\"");
     assert!(said(&short, "small p99 <= 5ms").contains("500 are needed"));
 }

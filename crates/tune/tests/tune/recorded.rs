@@ -18,7 +18,7 @@ fn problem<'a>(
 
 fn found(recording: &Recording, goals: &[&str], threads: usize) -> Tuned {
     let problem = problem(recording, goals, Some("batch work")).unwrap();
-    let options = Options { budget: 80, seeds: 3, threads, ..Options::default() };
+    let options = Options { budget: Some(80), seeds: 3, threads, ..Options::default() };
     tune(&problem, &options, &|_| {}).unwrap()
 }
 
