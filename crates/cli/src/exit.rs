@@ -17,7 +17,10 @@ pub(crate) const HOST: u8 = 4;
 /// All codes and their meanings.
 pub(crate) const CODES: [(u8, &str); 5] = [
     (0, "all is well; all claims hold"),
-    (SHORT, "a claim falls short; predict, tune, observe: a finding; other host commands: not all well"),
+    (
+        SHORT,
+        "a claim falls short; predict, tune, observe: a finding; other host commands: not all well",
+    ),
     (USAGE, "wrong usage"),
     (INPUT, "bad input file"),
     (

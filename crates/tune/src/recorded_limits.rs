@@ -70,7 +70,7 @@ fn limit(problem: &RecordedProblem<'_>, number: usize, goal: &Goal) -> Result<St
         Some((name, without)) => {
             let name = lowtail_out::name(&name).into_owned();
             format!(
-                "{goal}: the other VMs, above all {name}: without {name} it has {}, without all of them {alone}; no key of the policy keeps them away for long enough",
+                "{goal}: the other VMs, above all {name}: without {name} it has {}, without all of them {alone}; no policy that was tried keeps them away for long enough",
                 said(&without)
             )
         }

@@ -226,6 +226,25 @@ impl Keys {
                     .map(|of| none.with(cap, part(cap, of)).with(period, part(period, 0.5))),
             );
         }
+        // All means at once: where even that is not enough, no part of it is.
+        for of in [0.5, 1.0] {
+            // The least limit is the kernel's least quota, in the longest period.
+            let period = (of < 1.0).then_some((Key::CapPeriod, 0.5));
+            let means = [
+                (Key::Weight(Group::Goal), 1.0),
+                (Key::Weight(Group::Cost), 1.0),
+                (Key::Slice(Group::Goal), 0.0),
+                (Key::Cap, of),
+            ];
+            let means = means.into_iter().chain(period);
+            let all_means = means.filter_map(|(key, of)| Some((at(key)?, of)));
+            let point = all_means
+                .fold(none.clone(), |point, (number, of)| point.with(number, part(number, of)));
+            if let Some(scheduler) = at(Key::Scheduler) {
+                all.push(point.with(scheduler, Some(0)));
+            }
+            all.push(point);
+        }
         let both = [Key::Weight(Group::Goal), Key::Weight(Group::Cost)].map(at);
         if let [Some(goal), Some(cost)] = both {
             for of in [0.3, 0.7, 1.0] {
