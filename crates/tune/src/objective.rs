@@ -22,7 +22,8 @@ impl Objective {
     /// How bad a point is that has this score, if it is one, and so many keys.
     pub(crate) fn of(self, score: Option<&Score>, keys: usize) -> f64 {
         let Some(score) = score.filter(|score| score.strain.is_finite()) else { return NONE };
-        let over = (score.strain.max(1e-9) / self.target).ln();
+        // What is seven times shorter is short enough.
+        let over = (score.strain.max(1e-9) / self.target).ln().max(-2.0);
         EXCESS * over.max(0.0) + BEYOND * over + score.lost + KEY * keys as f64
     }
 }

@@ -54,13 +54,13 @@ pub(crate) fn small() -> Recording {
     read(&recorded(&vcpus, 1, Duration::from_s(10)))
 }
 
-/// Fifty threads on four CPUs: servers, sleepers, and loops on all of them.
-pub(crate) fn fifty(seconds: u64) -> Recording {
+/// Fifty threads on four CPUs for 10 s: a server, sleepers, and loops on all of them. Sleepers sleep for `sleep_us` and more.
+pub(crate) fn fifty(sleep_us: u64) -> Recording {
     let mut vcpus: Vec<Vcpu> = vec![("web", sleeper(2_000, 200))];
-    vcpus.extend((0..41).map(|n| ("mail", sleeper(1_500 + 400 * n, 20 + 4 * n))));
+    vcpus.extend((0..41).map(|n| ("mail", sleeper(sleep_us * (20 + n) / 20, 20 + n))));
     vcpus.extend((0..8).map(|_| ("batch", Workload::CpuLoop)));
     assert_eq!(vcpus.len(), 50);
-    read(&recorded(&vcpus, 4, Duration::from_s(seconds)))
+    read(&recorded(&vcpus, 4, Duration::from_s(10)))
 }
 
 pub(crate) fn read(bytes: &[u8]) -> Recording {
