@@ -51,7 +51,7 @@ pub(crate) struct Tune {
     #[arg(long, short, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Write the policy of each point into this directory: point-1.toml, point-2.toml, …
+    /// Write the policy of each point into this directory: point-1.toml, point-2.toml and so on
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// The kernel under which it was recorded, where the file does not say, such as 6.12

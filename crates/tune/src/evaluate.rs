@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::parallel;
 use crate::point::Point;
 use crate::problem::{Effort, Measured, Problem, Run};
-use crate::search::Progress;
+use crate::progress::Progress;
 
 /// What a point is worth.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -33,10 +33,10 @@ const BUDGET: (u64, u64) = (120, 600);
 /// A recording, with goals for its VMs.
 #[derive(Debug)]
 pub struct RecordedProblem<'a> {
-    pub(crate) recording: &'a Recording,
-    pub(crate) as_it_was: Setup,
-    pub(crate) goals: Vec<Goal>,
-    pub(crate) cost: Option<Cost>,
+    recording: &'a Recording,
+    as_it_was: Setup,
+    goals: Vec<Goal>,
+    cost: Option<Cost>,
     keys: Keys,
     /// How far the simulator agrees with the recording.
     pub grade: Grade,
@@ -177,7 +177,7 @@ impl<'a> RecordedProblem<'a> {
     }
 
     /// Whether a VM's work is part of the cost.
-    pub(crate) fn is_cost(&self, name: &str) -> bool {
+    fn is_cost(&self, name: &str) -> bool {
         match &self.cost {
             Some(cost) => cost.is_of(name),
             None => !self.goals.iter().any(|goal| goal.is_latency() && goal.is_of(name)),
@@ -196,12 +196,7 @@ impl<'a> RecordedProblem<'a> {
     }
 
     /// Runs a model, and gives its figures.
-    pub(crate) fn run(
-        &self,
-        model: &Model,
-        seed: u64,
-        notes: Vec<String>,
-    ) -> Result<Measured, Error> {
+    fn run(&self, model: &Model, seed: u64, notes: Vec<String>) -> Result<Measured, Error> {
         let replayed = replay(model, self.recording.events, seed)?;
         let vms = Comparison::new(self.recording, model, &replayed).vms;
         let goals = self.goals.iter().map(|goal| {
@@ -286,6 +281,14 @@ impl Problem for RecordedProblem<'_> {
     }
 
     fn limits(&self, strains: &[f64]) -> Result<Vec<String>, Error> {
-        recorded_limits::limits(self, strains)
+        let without = |without: &[String], policy: Option<&str>| {
+            let setup = Setup { without: without.to_vec(), ..self.as_it_was.clone() };
+            let mut model = Model::new(self.recording, &setup)?;
+            if let Some(policy) = policy.and_then(|text| Policy::parse("a limit", text).ok()) {
+                put_in_force(&mut model, self.recording, &policy);
+            }
+            self.run(&model, 0, Vec::new())
+        };
+        recorded_limits::limits(&self.goals, strains, &self.recording.host.vms, &without)
     }
 }

@@ -13,6 +13,7 @@ use crate::objective::Objective;
 use crate::parallel;
 use crate::point::Point;
 use crate::problem::{Effort, Measured, Problem, Run};
+use crate::progress::Progress;
 use crate::prune::pruned;
 use crate::table::time;
 use crate::tuned::{GoalOutcome, Tuned, TunedPoint};
@@ -49,15 +50,6 @@ impl Default for Options {
     fn default() -> Self {
         Options { seed: 1, seeds: 5, budget: None, threads: 1, max_time: None }
     }
-}
-
-/// How far it has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Runs that were simulated.
-    pub done: u64,
-    /// About how many there will be.
-    pub total: u64,
 }
 
 /// Searches the points of `problem`. The same options give the same points, with any number of threads, unless time runs out.
