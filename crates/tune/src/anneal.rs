@@ -5,7 +5,6 @@
 //! anew, simplexes need a dimension of points before their first step.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 use argmin::core::{CostFunction, Executor};
 use argmin::solver::simulatedannealing::{Anneal, SimulatedAnnealing};
@@ -14,7 +13,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::error::Error;
-use crate::evaluate::{Evaluator, Score};
+use crate::evaluate::{Evaluator, Scores};
 use crate::objective::Objective;
 use crate::point::Point;
 use crate::polish::polish;
@@ -27,9 +26,6 @@ const TRIES: usize = 20;
 
 /// This part of a walk's evaluations is kept for its last steps.
 const LAST: f64 = 0.4;
-
-/// Points with their scores.
-pub(crate) type Scores = BTreeMap<Point, Option<Score>>;
 
 /// What argmin walks on.
 struct Landscape<'a> {

@@ -1,6 +1,6 @@
 //! Evaluates points, each once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -18,6 +18,9 @@ pub(crate) struct Score {
     /// The part of the work that is lost, from 0 on.
     pub(crate) lost: f64,
 }
+
+/// Points with their scores; `None`: it is no choice.
+pub(crate) type Scores = BTreeMap<Point, Option<Score>>;
 
 /// Evaluates the points of a problem.
 pub(crate) struct Evaluator<'a> {

@@ -1,8 +1,7 @@
 //! The last steps of a search: the best point's values, one at a time.
 
-use crate::anneal::Scores;
 use crate::error::Error;
-use crate::evaluate::Evaluator;
+use crate::evaluate::{Evaluator, Scores};
 use crate::objective::Objective;
 use crate::point::Point;
 use crate::problem::Effort;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use lowtail_control::guard;
 use lowtail_predict::Range;
 
-use crate::anneal::{Scores, walk};
+use crate::anneal::walk;
 use crate::error::Error;
-use crate::evaluate::{Evaluator, Score};
+use crate::evaluate::{Evaluator, Score, Scores};
 use crate::front::{Scored, front, is_shorter, thinned};
 use crate::objective::Objective;
 use crate::parallel;
