@@ -52,7 +52,7 @@ impl Keys {
         let mut keys = Keys { keys: Vec::new(), parameters: Vec::new(), goal, cost };
         keys.add(Key::Scheduler, Parameter::choice("scheduler", &["sched-ext"]));
         if !keys.goal.is_empty() {
-            let weights = log(160.0, 10_000.0, 2).into_iter().map(whole);
+            let weights = log(160.0, 6_300.0, 2).into_iter().map(whole);
             keys.add(
                 Key::Weight(Group::Goal),
                 Parameter::ordered(&format!("{of_goal} weight"), weights),
