@@ -25,6 +25,9 @@ const RATE: usize = 0;
 const BURST: usize = 1;
 const PAIRS: usize = 2;
 
+/// Of each goal the traffic with the fewest values, and how many it has.
+type Counts = Vec<(String, u64)>;
+
 /// A network scenario, with goals for its traffic.
 #[derive(Debug)]
 pub struct ScenarioProblem {
@@ -164,7 +167,7 @@ impl ScenarioProblem {
         point: &Point,
         run: Run,
         absent: &[String],
-    ) -> Result<Option<(Measured, Vec<(String, u64)>)>, Error> {
+    ) -> Result<Option<(Measured, Counts)>, Error> {
         let duration = (run.effort == Effort::Short).then_some(self.short);
         let text = self.text.with(self.values(point).as_ref(), duration, absent);
         // Not all rates go with all bursts.

@@ -28,7 +28,7 @@ pub(crate) fn recorded(vcpus: &[Vcpu], pcpus: u16, span: Duration) -> Vec<u8> {
     config.records = 1 << 14;
     let named = vcpus.iter().enumerate().map(|(at, (name, _))| {
         let index = vcpus[..at].iter().filter(|(other, _)| other == name).count() as u16;
-        let role = Role::Vcpu(index.into());
+        let role = Role::Vcpu(index);
         Named { comm: format!("CPU {index}/KVM"), vm: Some(((*name).to_owned(), role)) }
     });
     let named: Vec<Named> = named.collect();
