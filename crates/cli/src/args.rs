@@ -10,6 +10,7 @@ use crate::host::Host;
 use crate::lab::Lab;
 use crate::predict::Predict;
 use crate::trace::Trace;
+use crate::tune::Tune;
 
 /// Finds, predicts and removes tail latency of virtual machines on shared hosts.
 #[derive(Debug, Parser)]
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Trace(Trace),
     /// Predict what a change does to the VMs of a recorded host
     Predict(Box<Predict>),
+    /// Search the policy that reaches goals of latency at the least loss of work
+    Tune(Box<Tune>),
     /// Work on this Linux host: find who waits for whom, change it, restore what was there
     #[command(subcommand)]
     Host(Host),

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// A claim falls short; for `predict`: a VM is predicted to get worse; for `host doctor`: a part of the work cannot be done on this host; for `host observe --once`: a
+/// A claim falls short; for `predict`: a VM is predicted to get worse; for `tune`: no point reaches all goals; for `host doctor`: a part of the work cannot be done on this host; for `host observe --once`: a
 /// VM hurts; for `host plan`, `apply`, `status` and `revert`: something is not as it should be, because the kernel has
 /// refused it or somebody else has changed it.
 pub(crate) const SHORT: u8 = 1;
@@ -17,7 +17,10 @@ pub(crate) const HOST: u8 = 4;
 /// All codes and their meanings.
 pub(crate) const CODES: [(u8, &str); 5] = [
     (0, "all is well; all claims hold"),
-    (SHORT, "a claim falls short; predict, observe: a finding; other host commands: not all well"),
+    (
+        SHORT,
+        "a claim falls short; predict, tune, observe: a finding; other host commands: not all well",
+    ),
     (USAGE, "wrong usage"),
     (INPUT, "bad input file"),
     (

@@ -1,5 +1,6 @@
 //! The command `lowtail`: `lab`, the simulator with the published experiments, `trace`, which
-//! reads schedules recorded on real hosts, `predict`, which runs them anew, and `host`, which looks at a live one.
+//! reads schedules recorded on real hosts, `predict`, which runs them anew, `tune`, which searches a policy for goals, and `host`, which
+//! looks at a live one.
 
 mod args;
 mod exit;
@@ -14,6 +15,7 @@ mod predict;
 mod progress;
 mod span;
 mod trace;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Lab(command) => lab::run(command, &args.global),
         Command::Trace(command) => trace::run(command, &args.global),
         Command::Predict(command) => predict::run(command, &args.global),
+        Command::Tune(command) => tune::run(command, &args.global),
         Command::Host(command) => host::run(command, &args.global),
         Command::Completions { shell } => completions(*shell),
         Command::Man { markdown: true, .. } => reference(),

@@ -52,6 +52,12 @@ impl Bar {
         self.bar.set_position(done);
     }
 
+    /// So much of so much is done, where the total is not known before.
+    pub(crate) fn of(&self, done: u64, total: u64, what: &str) {
+        self.bar.set_length(total);
+        self.set(done, what);
+    }
+
     /// One more is done.
     pub(crate) fn step(&self) {
         self.set(self.bar.position() + 1, "");

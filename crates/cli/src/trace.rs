@@ -53,6 +53,13 @@ pub(crate) struct TraceInput {
     by_run_state: bool,
 }
 
+impl TraceInput {
+    /// A file of a Linux host.
+    pub(crate) fn of(file: PathBuf) -> Self {
+        TraceInput { file, cpu_hz: None, by_run_state: false }
+    }
+}
+
 pub(crate) fn run(command: &Trace, global: &Global) -> Result<ExitCode, Fail> {
     match command {
         Trace::Info(input) => {

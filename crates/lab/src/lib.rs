@@ -56,7 +56,7 @@ pub mod workload;
 
 pub use attack::{AttackOptions, Attacks, attack};
 pub use case::spec::Case;
-pub use catalogue::{find, load};
+pub use catalogue::{find, load, read_scenario};
 pub use embedded::{Embedded, experiments as catalogue};
 pub use error::Error;
 pub use experiment::Experiment;

@@ -15,7 +15,7 @@ use crate::tree::{files, root};
 use crate::{Place, TINY, capture};
 
 /// Sources whose types are not printed, and why.
-const NOT_PRINTED: [(&str, &str); 7] = [
+const NOT_PRINTED: [(&str, &str); 8] = [
     ("control/src/manage/ledger.rs", "the ledger's file"),
     ("control/src/guard/audit.rs", "the audit log's file"),
     ("control/src/flow/tagger_config.rs", "the value of a setting, a text"),
@@ -23,6 +23,7 @@ const NOT_PRINTED: [(&str, &str); 7] = [
     ("kernel/src/tc/tree.rs", "the value of a setting, a text"),
     ("play/src/plan.rs", "part of a message in xenstore"),
     ("play/src/xen/message.rs", "messages in xenstore"),
+    ("tune/src/scenario_file.rs", "a scenario, as TOML"),
 ];
 
 /// All `code` in the first columns of the glossary's tables, and of the tables of keys of files.
@@ -253,7 +254,7 @@ fn keys() -> BTreeMap<String, String> {
     let mut keys = Keys::default();
     for name in [
         "cli", "control", "discover", "kernel", "libvirt", "observe", "predict", "trace", "lab",
-        "play",
+        "play", "tune",
     ] {
         let mut sources = files(&crates.join(name).join("src"), &[".rs"]);
         sources.retain(|path| NOT_PRINTED.iter().all(|(file, _)| !path.ends_with(file)));

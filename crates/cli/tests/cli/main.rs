@@ -31,6 +31,7 @@ mod sensitivity;
 mod trace;
 mod tree;
 mod trust;
+mod tune;
 mod words;
 mod xen;
 

@@ -46,15 +46,16 @@ fn script(host: &Host, seconds: u32) -> String {
         host.vms[0].name
     );
     for (n, change) in (1..).zip(&host.changes) {
+        let policy = change.what.text().unwrap_or_default();
         let _ = match &change.what {
-            What::Policy(policy) => write!(
+            What::Policy(_) => write!(
                 text,
                 "begin\ncat >/tmp/p.toml <<'END'\n{policy}END\nsleep 1\nok lowtail host apply /tmp/p.toml\nrecord {n}\n\
                  ok lowtail host revert\n"
             ),
-            What::SmallFirst => write!(
+            What::SmallFirst | What::Watched(_) => write!(
                 text,
-                "printf '' >/tmp/p.toml\nlowtail host apply --watch --no-guard /tmp/p.toml >/tmp/apply.log 2>&1 &\nwatch=$!\n\
+                "cat >/tmp/p.toml <<'END'\n{policy}END\nlowtail host apply --watch --no-guard /tmp/p.toml >/tmp/apply.log 2>&1 &\nwatch=$!\n\
                  until grep -q enabled /sys/kernel/sched_ext/state; do sleep 0.5; kill -0 $watch || break; done\nbegin\nrecord {n}\n\
                  kill -TERM $watch\nwait $watch || cat /tmp/apply.log\nlowtail host revert >/dev/null 2>&1\n"
             ),

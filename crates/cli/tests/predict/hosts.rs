@@ -25,6 +25,8 @@ pub(crate) enum What {
     Policy(String),
     /// The policy of small-first, which stays in force.
     SmallFirst,
+    /// A policy that stays in force.
+    Watched(String),
     /// A VM is stopped.
     Without(String),
     /// A VM's threads run on this CPU only.
@@ -135,13 +137,17 @@ fn changes(rng: &mut Rng, vms: &[Vm], cpus: u16) -> Vec<Change> {
 }
 
 impl What {
+    /// The text of the policy that it puts in force.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            What::Policy(text) | What::Watched(text) => Some(text),
+            What::SmallFirst => Some(""),
+            What::Without(_) | What::Pin(..) => None,
+        }
+    }
+
     /// The policy that it puts in force.
     pub(crate) fn policy(&self) -> Option<Policy> {
-        let text = match self {
-            What::Policy(text) => text,
-            What::SmallFirst => "",
-            What::Without(_) | What::Pin(..) => return None,
-        };
-        Some(Policy::parse("change", text).expect("a policy"))
+        Some(Policy::parse("change", self.text()?).expect("a policy"))
     }
 }

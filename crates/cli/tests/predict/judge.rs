@@ -23,7 +23,7 @@ pub(crate) struct Row {
 }
 
 /// What came of a recording by itself.
-fn measured(recording: &Recording) -> Comparison {
+pub(crate) fn measured(recording: &Recording) -> Comparison {
     // The simulated half is not looked at.
     let setup = Setup::new(recorded_scheduler(&recording.host, None).expect("a kernel"));
     let model = Model::new(recording, &setup).expect("a host");
@@ -46,7 +46,7 @@ pub(crate) fn judge(host: &Host, recordings: &[Vec<u8>]) -> Vec<Row> {
                 let cpus = lowtail_host::CpuSet::only(lowtail_host::Pcpu(*cpu));
                 setup.pins.push((vm.clone(), cpus));
             }
-            What::Policy(_) | What::SmallFirst => {}
+            What::Policy(_) | What::Watched(_) | What::SmallFirst => {}
         }
         let policy = change.what.policy();
         let wanted = Change { setup: Some(setup), policy: policy.as_ref() };

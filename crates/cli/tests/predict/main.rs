@@ -11,6 +11,7 @@ mod hosts;
 mod judge;
 mod loop_of_host;
 mod table;
+mod tune;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,0 +1,77 @@
+//! A host in a guest is recorded, a policy is tuned from the recording, put in force in the guest, and measured there.
+//!
+//! `LOWTAIL_TUNE_HOST` says which host of `hosts.rs` (302, two servers beside a loop). All points of the front are put in force and printed with
+//! `--nocapture`; the one that is chosen has to be what was promised.
+
+use lowtail_predict::{Goal, Recording, Setup, recorded_scheduler};
+use lowtail_tune::{Options, RecordedProblem, Tuned, TunedPoint, tune};
+
+use crate::hosts::{Change, Host, What};
+use crate::judge::measured;
+use crate::{guest, setting};
+
+/// What is measured may be so far from what was promised.
+const PROMISE: f64 = 0.25;
+/// And differ by so many microseconds, which is as long as a clock interrupt and its way.
+const TOLERANCE_US: f64 = 10.0;
+
+fn read(bytes: &[u8]) -> Recording {
+    Recording::read(bytes, &Default::default()).expect("a recording")
+}
+
+/// The 99th percentile of the VM called so in a recording, in microseconds.
+fn p99_us(recording: &Recording, vm: &str) -> f64 {
+    let vms = measured(recording).vms;
+    let found = vms.iter().find(|pair| pair.name == vm).expect("the VM");
+    found.recorded.p99_us.expect("enough wake-ups")
+}
+
+fn tuned(recording: &Recording, goal: &str, cost: &str) -> Tuned {
+    let as_it_was = Setup::new(recorded_scheduler(&recording.host, None).expect("a kernel"));
+    let (goals, cost) =
+        (vec![goal.parse::<Goal>().expect("a goal")], cost.parse().expect("a cost"));
+    let problem = RecordedProblem::new(recording, as_it_was, goals, Some(cost), false);
+    let options = Options { threads: 2, ..Options::default() };
+    tune(&problem.expect("a problem"), &options, &|_| {}).expect("points")
+}
+
+/// How a point is put in force: small-first stays only while lowtail watches.
+fn change(number: usize, point: &TunedPoint) -> Change {
+    let policy = point.policy.clone();
+    let watched = policy.contains("sched-ext");
+    let what = if watched { What::Watched(policy) } else { What::Policy(policy) };
+    Change { name: format!("point {number}"), what }
+}
+
+#[test]
+fn a_tuned_policy_gives_what_was_promised() {
+    let seed = setting("LOWTAIL_TUNE_HOST", 302_u64);
+    let series: String = setting("LOWTAIL_PREDICT_SERIES", "6.18".to_owned());
+    let mut host = Host::new(seed, 1);
+    host.changes.clear();
+    let Some(recordings) = guest::play(&host, 1, &series, 10) else { return };
+    let before = read(&recordings[0]);
+    let server = host.vms[0].name.clone();
+    let was_us = p99_us(&before, &server);
+    // Half of what it is: no more than a weight, or a slice, may reach that.
+    let goal = format!("{server} p99 <= {:.0}us", was_us / 2.0);
+    let found = tuned(&before, &goal, "batch* work");
+    println!("host {seed}: {:?}\n{}", host.vms, found.table());
+    let chosen = found.chosen.expect("half of it can be reached");
+    assert!(chosen > 0, "half of it is not reached as it is");
+    host.changes = (1..).zip(&found.points).map(|(number, point)| change(number, point)).collect();
+    let recordings = guest::play(&host, 1, &series, 10).expect("there was a guest before");
+    assert_eq!(recordings.len(), 1 + found.points.len(), "all were recorded");
+    for (number, (point, after)) in (1..).zip(found.points.iter().zip(&recordings[1..])) {
+        let (promised, is) = (point.figures[0].figure.median, p99_us(&read(after), &server));
+        let off = (is - promised).abs() - TOLERANCE_US;
+        println!(
+            "point {number}: promised {promised:.1} us, is {is:.1} us ({was_us:.1} us before): {}",
+            point.changes
+        );
+        assert!(
+            number != chosen || off <= PROMISE * promised,
+            "promised {promised} us, is {is} us"
+        );
+    }
+}
