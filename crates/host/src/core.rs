@@ -205,7 +205,7 @@ impl Core {
     }
 
     /// An interrupt has `p` for so long, and who runs there stands still, whether it has to go afterwards or not.
-    fn take_time(&mut self, p: Pcpu, span: Duration) {
+    pub(crate) fn take_time(&mut self, p: Pcpu, span: Duration) {
         let Some(v) = self.host.current[p.index()] else { return };
         let pcpu = &mut self.pcpus[p.index()];
         if pcpu.switching.is_none() {

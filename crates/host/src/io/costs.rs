@@ -32,6 +32,14 @@ pub struct PathCosts {
     /// Cutting an aggregate up in the driver domain, for each piece, where the NIC does not
     /// do it ([`NicConfig::piece_bytes`](super::nic::NicConfig::piece_bytes)).
     pub split_piece: Duration,
+    /// A turn of a worker of vhost, whatever it finds: into it, off with notifications, on with them, out of it.
+    pub vhost_turn: Duration,
+    /// A packet that a guest sends in the worker: copied, and through the host's network to a NIC or another tap.
+    pub vhost_send: Duration,
+    /// A packet for a guest in the worker: copied from the ring of the tap.
+    pub vhost_receive: Duration,
+    /// The same for each 1024 bytes, in both directions.
+    pub vhost_kb: Duration,
 }
 
 /// So much for each 1024 bytes of `packet`.
@@ -48,6 +56,16 @@ impl PathCosts {
     /// `packet` in the back end, but for these.
     pub fn back(&self, packet: &Packet) -> Duration {
         self.back_packet + by_size(self.back_kb, packet)
+    }
+
+    /// `packet` that a guest sends, in a worker of vhost.
+    pub fn vhost_send(&self, packet: &Packet) -> Duration {
+        self.vhost_send + by_size(self.vhost_kb, packet)
+    }
+
+    /// `packet` for a guest, in a worker of vhost.
+    pub fn vhost_receive(&self, packet: &Packet) -> Duration {
+        self.vhost_receive + by_size(self.vhost_kb, packet)
     }
 
     /// `packet` in the guest.

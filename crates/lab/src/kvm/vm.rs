@@ -76,7 +76,8 @@ impl KvmHost {
         }
         let helpers = self.helpers(file, &places, iothreads as u16)?;
         if !helpers.is_empty() {
-            if config.workload.has_domain_to_itself() {
+            let served = config.workload.net().is_some() && is_vhost(&helpers);
+            if config.workload.has_domain_to_itself() && !served {
                 let message = "this workload has its VM to itself: no emulator, iothread or vhost";
                 return Err(KeyError::new("workload", message));
             }
@@ -85,6 +86,10 @@ impl KvmHost {
             parts.extend(helpers.iter().map(|helper| (1, helper.workload.clone())));
             config.workload = Workload::Mix(parts);
             config.vcpus += helpers.len() as u16;
+        }
+        if is_vhost(&helpers) && config.workload.net().is_none() {
+            let message = "serves an interface, and the VM has none: its workload is no net-guest";
+            return Err(KeyError::new("vhost", message));
         }
         threads.extend(helpers.iter().map(|helper| helper.thread));
         config.threads = threads;
@@ -186,6 +191,11 @@ impl KvmHost {
     }
 }
 
+/// Whether some of them serve the VM's interface.
+fn is_vhost(helpers: &[HelperThread]) -> bool {
+    helpers.iter().any(|helper| matches!(helper.workload, Workload::Vhost(_)))
+}
+
 /// `thread` in `cgroup`, with what its own table says.
 fn tuned(
     thread: Thread,
@@ -203,7 +213,7 @@ fn both(
     workload: Result<Workload, KeyError>,
 ) -> Result<(Thread, Workload), KeyError> {
     let workload = workload.map_err(|bad| bad.under(&["workload"]))?;
-    if workload.has_domain_to_itself() {
+    if workload.has_domain_to_itself() && !matches!(workload, Workload::Vhost(_)) {
         let message = "this workload has a VM to itself: no emulator, iothread or vhost does it";
         return Err(KeyError::new("workload", message));
     }

@@ -33,7 +33,7 @@ use super::model::{Guest, Outcome, Step};
 use crate::io::packet::Packet;
 use crate::io::port::{Job, PortRequest};
 use crate::io::ports::Port;
-use crate::io::{call_port, device_of, timer_port};
+use crate::io::{call_port, timer_port};
 use fair::{GRANULARITY, TaskConfig, TaskId, WEIGHT};
 pub use soft::SoftId;
 use state::{Doing, Kernel, Tasklet};
@@ -266,7 +266,7 @@ impl<P: Program> KernelGuest<P> {
                 }
             }
             self.kernel.expired[cpu] = expired;
-        } else if let Some(device) = device_of(port, self.kernel.cpus.len()) {
+        } else if let Some(device) = cx.device_of(port) {
             let mut kernel = KernelContext { cx, kernel: &mut self.kernel, cpu };
             self.program.irq(&mut kernel, device);
         } else {
@@ -293,7 +293,7 @@ impl<P: Program> KernelGuest<P> {
     fn next_irq(&mut self, cx: &mut GuestContext<'_>, cpu: usize) -> Option<Step> {
         let port = cx.take_event(cpu)?;
         let costs = cx.io().costs;
-        let device = device_of(port, self.kernel.cpus.len());
+        let device = cx.device_of(port);
         let cost = device.map_or(Duration::ZERO, |_| costs.irq);
         self.kernel.cpus[cpu].doing = Doing::Irq(port);
         Some(Step::Compute(costs.upcall + cost))
