@@ -8,7 +8,7 @@ use lowtail_engine::{AdvanceError, Duration, Time};
 
 use crate::cgroup::CgroupStats;
 use crate::config::{Config, ConfigError, Pause, VmConfig};
-use crate::core::Core;
+use crate::core::{Core, Keep};
 use crate::event::Event;
 use crate::guest::part::MixPart;
 use crate::guest::{Guest, GuestContext, Step};
@@ -379,11 +379,12 @@ impl Host {
             let last = self.core.begin_step(v);
             let dom = self.core.host.vcpus[v.index()].dom;
             let vcpu = self.vcpu_in_dom[v.index()];
-            let (step, served) = self.with_guest(dom, |guest, cx| {
+            let (step, served, keep) = self.with_guest(dom, |guest, cx| {
                 (cx.left, cx.ran) = last;
                 let step = guest.step(cx, vcpu);
-                (step, cx.served)
+                (step, cx.served, cx.keep)
             });
+            self.core.keep(v, keep);
             if served {
                 self.core.served(v);
             }
@@ -392,6 +393,9 @@ impl Host {
                 Step::Run(work) => self.core.compute(v, work, true),
                 Step::Block => self.core.block(v),
                 Step::Yield => self.core.yielded(v),
+            }
+            if keep != Keep::Yes {
+                self.core.give_way(v);
             }
         }
         if self.io.asks() {
@@ -419,6 +423,7 @@ impl Host {
             left: Duration::ZERO,
             ran: Duration::ZERO,
             served: false,
+            keep: Keep::No,
             timer_slop,
         };
         let result = call(self.guests[dom.index()].as_mut(), &mut cx);

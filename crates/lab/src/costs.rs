@@ -94,8 +94,12 @@ pub struct CostsFile {
     pub front_kb: Option<CostFile>,
     /// See [`PathCosts::split_piece`]; nothing if absent.
     pub split_piece: Option<CostFile>,
+    /// See [`PathCosts::vhost_kick`]; nothing if absent.
+    pub vhost_kick: Option<CostFile>,
     /// See [`PathCosts::vhost_turn`]; nothing if absent.
     pub vhost_turn: Option<CostFile>,
+    /// See [`PathCosts::vhost_copy`]; nothing if absent.
+    pub vhost_copy: Option<CostFile>,
     /// See [`PathCosts::vhost_send`]; nothing if absent.
     pub vhost_send: Option<CostFile>,
     /// See [`PathCosts::vhost_receive`]; nothing if absent.
@@ -196,7 +200,11 @@ pub struct CostsChoice {
     /// Replaces the file's number.
     pub split_piece: Option<DurationText>,
     /// Replaces the file's number.
+    pub vhost_kick: Option<DurationText>,
+    /// Replaces the file's number.
     pub vhost_turn: Option<DurationText>,
+    /// Replaces the file's number.
+    pub vhost_copy: Option<DurationText>,
     /// Replaces the file's number.
     pub vhost_send: Option<DurationText>,
     /// Replaces the file's number.
@@ -295,7 +303,9 @@ impl CostTable {
             front_packet: get("front_packet"),
             front_kb: get("front_kb"),
             split_piece: get("split_piece"),
+            vhost_kick: get("vhost_kick"),
             vhost_turn: get("vhost_turn"),
+            vhost_copy: get("vhost_copy"),
             vhost_send: get("vhost_send"),
             vhost_receive: get("vhost_receive"),
             vhost_kb: get("vhost_kb"),
@@ -346,7 +356,9 @@ impl CostTable {
             ("front_packet", costs.front_packet),
             ("front_kb", costs.front_kb),
             ("split_piece", costs.split_piece),
+            ("vhost_kick", costs.vhost_kick),
             ("vhost_turn", costs.vhost_turn),
+            ("vhost_copy", costs.vhost_copy),
             ("vhost_send", costs.vhost_send),
             ("vhost_receive", costs.vhost_receive),
             ("vhost_kb", costs.vhost_kb),
@@ -394,7 +406,9 @@ impl CostTable {
             ("front_packet", choice.front_packet),
             ("front_kb", choice.front_kb),
             ("split_piece", choice.split_piece),
+            ("vhost_kick", choice.vhost_kick),
             ("vhost_turn", choice.vhost_turn),
+            ("vhost_copy", choice.vhost_copy),
             ("vhost_send", choice.vhost_send),
             ("vhost_receive", choice.vhost_receive),
             ("vhost_kb", choice.vhost_kb),

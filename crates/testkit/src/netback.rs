@@ -60,8 +60,10 @@ pub const SLOW: PathCosts = PathCosts {
     front_packet: us(15),
     front_kb: us(2),
     split_piece: Duration::ZERO,
+    vhost_kick: us(4),
     vhost_turn: us(25),
-    vhost_send: us(30),
+    vhost_copy: us(10),
+    vhost_send: us(20),
     vhost_receive: us(25),
     vhost_kb: us(2),
 };

@@ -3,6 +3,7 @@
 use lowtail_engine::{Duration, EventQueue, Time, Timer};
 
 use super::part::MixPart;
+use crate::core::Keep;
 use crate::event::Event;
 use crate::host_state::HostState;
 use crate::ids::{Dom, Vcpu};
@@ -29,6 +30,8 @@ pub struct GuestContext<'a> {
     pub(crate) ran: Duration,
     /// The vCPU has served all its events.
     pub(crate) served: bool,
+    /// Whether it keeps its pCPU in the step that begins.
+    pub(crate) keep: Keep,
     /// The hypervisor's timers end no sooner than this after they are set.
     pub(crate) timer_slop: Duration,
 }
@@ -136,10 +139,21 @@ impl GuestContext<'_> {
         self.vcpu(vcpu)
     }
 
-    /// The domain's vCPU number `from`, which has a pCPU, wakes the thread `worker` of a back end.
-    pub(crate) fn wake_worker(&mut self, from: usize, worker: Vcpu) {
-        let origin = self.origin_of_thread(self.vcpu(from), worker);
-        self.notifications.push((worker, origin));
+    /// The domain's vCPU number `from`, which has a pCPU, wakes the thread `woken` of the host's in its own time: by an eventfd, or in the
+    /// host's kernel.
+    pub(crate) fn wake_thread(&mut self, from: usize, woken: Vcpu) {
+        let origin = match self.origin_of_thread(self.vcpu(from), woken) {
+            Origin::Beside => Origin::Thread,
+            other => other,
+        };
+        self.notifications.push((woken, origin));
+    }
+
+    /// The same for the vCPU to which `port` of `dom` is bound, if that is news.
+    pub(crate) fn call(&mut self, from: usize, dom: Dom, port: Port) {
+        if let Some(to) = self.io.raise(self.host, dom, port) {
+            self.wake_thread(from, to);
+        }
     }
 
     /// The number of a device's port, behind those of the domain's vCPUs, if it is one.

@@ -1,10 +1,10 @@
 //! A worker of vhost: the kernel's thread that copies packets between a VM's rings and its tap.
 //!
 //! It works off its list, one turn after the other, and sleeps when there is none. In a turn it takes what a guest sends, or hands over
-//! what the tap has, 64 packets at a time (`VHOST_NET_BATCH`): only then are they on the host's network, or does the guest know of
+//! what the tap has, 64 packets at a time (`VHOST_NET_BATCH`): only then do they pass the host's network, one after the other, or does the guest know of
 //! them. A turn ends when there is nothing more, after 256 packets (`VHOST_NET_PKT_WEIGHT`) or after 512 KiB (`VHOST_NET_WEIGHT`); in the two
 //! latter cases its other half goes to the end of the list. A guest is not to kick, nor a tap to wake the worker, while it is at them.
-//! It calls the guest, by an eventfd, if that listens.
+//! It calls the guest, by an eventfd, if that listens. It is in the kernel all the time, which gives its CPU to others between turns.
 //!
 //! What a guest sends goes through the host's network in the worker's own time: `tun_sendmsg` receives it as a NIC's driver would, and the
 //! bridge hands it to the other tap or the NIC. From `drivers/vhost/net.c` and `vhost.c`, Linux 4.20 (batches on the way out, 0a0be13b8fe2) to 6.18.
@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 use super::context::GuestContext;
 use super::model::{Guest, Step};
+use crate::core::Keep;
 use crate::io::packet::{Destination, Packet};
 use crate::io::port::LostAt;
 use crate::io::vhost::Turn;
@@ -72,6 +73,8 @@ enum Doing {
     Nothing,
     /// Copies a batch.
     Batch,
+    /// Has a packet of it, number so much, pass the host's network.
+    Network(usize),
     /// Calls the guest.
     Call(usize),
 }
@@ -121,7 +124,7 @@ impl Vhost {
             }
             if sends {
                 io.queues[queue].tx.take();
-                work += costs.vhost_send(&packet);
+                work += costs.vhost_copy(&packet);
             } else {
                 // The guest kicks when it has posted buffers again.
                 if !io.queues[queue].rx.reserve(&packet) {
@@ -144,7 +147,7 @@ impl Vhost {
         work
     }
 
-    /// Hands on what it has copied. Returns whether the guest listens.
+    /// The guest gets what is copied for it, or its buffers back. Returns whether it listens.
     fn hand_on(&mut self, cx: &mut GuestContext<'_>, Turn { queue, sends }: Turn) -> bool {
         let now = cx.now();
         if let Some(blame) = &mut cx.io().blame {
@@ -158,19 +161,44 @@ impl Vhost {
             io.vhosts.copied(queue, waited);
             later += io.costs.vhost_receive(packet);
         }
+        let shared = &mut cx.io().queues[queue];
         let mut listens = false;
-        for i in 0..self.batch.len() {
-            let (_, packet) = self.batch[i];
-            let shared = &mut cx.io().queues[queue];
-            if sends {
-                listens |= shared.tx.answer(&packet);
-                forward(cx, &packet);
-            } else {
-                listens |= shared.rx.fill(packet);
-            }
+        for (_, packet) in self.batch.drain(..) {
+            listens |= if sends { shared.tx.answer(&packet) } else { shared.rx.fill(packet) };
         }
-        self.batch.clear();
         listens
+    }
+
+    /// What it was at is done. Returns what that has it do next, if it is not the next batch.
+    fn end(&mut self, cx: &mut GuestContext<'_>) -> Option<Step> {
+        let done = std::mem::replace(&mut self.doing, Doing::Nothing);
+        cx.keep = Keep::Yes;
+        let turn = self.turn?;
+        let next = match done {
+            Doing::Nothing => return None,
+            Doing::Call(queue) => {
+                let io = cx.io();
+                let dom = io.queues[queue].dom;
+                let device = queue - io.vif(dom).start;
+                let port = cx.device_port(dom, device);
+                cx.call(0, dom, port);
+                return None;
+            }
+            Doing::Network(at) => {
+                let (_, packet) = self.batch[at];
+                forward(cx, &packet);
+                at + 1
+            }
+            Doing::Batch => 0,
+        };
+        if turn.sends && next < self.batch.len() {
+            self.doing = Doing::Network(next);
+            return Some(Step::Compute(cx.io().costs.vhost_send));
+        }
+        self.hand_on(cx, turn).then(|| {
+            self.doing = Doing::Call(turn.queue);
+            Step::Compute(cx.io().costs.notify)
+        })
     }
 
     /// The next batch, or the next turn.
@@ -178,9 +206,11 @@ impl Vhost {
         loop {
             let fresh = self.turn.is_none();
             let Some(turn) = self.turn.or_else(|| cx.io().vhosts.next(self.worker)) else {
+                cx.keep = Keep::No;
                 return Step::Block;
             };
-            let entry = if fresh { cx.io().costs.vhost_turn } else { Duration::ZERO };
+            // `vhost_run_work_list` lets others have the CPU between two turns (`cond_resched`).
+            cx.keep = if fresh { Keep::AfterPoint } else { Keep::Yes };
             self.turn = Some(turn);
             if fresh {
                 (self.packets, self.bytes) = (0, 0);
@@ -188,7 +218,7 @@ impl Vhost {
             let work = self.take(cx, turn);
             if !self.batch.is_empty() {
                 self.doing = Doing::Batch;
-                return Step::Compute(entry + work);
+                return Step::Compute(work);
             }
             let io = cx.io();
             let over = self.packets >= TURN_PACKETS || self.bytes >= TURN_BYTES;
@@ -199,8 +229,9 @@ impl Vhost {
                 io.vhosts.watch(turn.queue);
             }
             self.turn = None;
-            if !entry.is_zero() {
-                return Step::Compute(entry);
+            let out = cx.io().costs.vhost_turn;
+            if !out.is_zero() {
+                return Step::Compute(out);
             }
         }
     }
@@ -219,7 +250,7 @@ fn forward(cx: &mut GuestContext<'_>, packet: &Packet) {
         Destination::Dom(dom) => {
             let (queue, now) = (cx.io().queue_of(dom, packet.hash), cx.now());
             match cx.io().to_tap(queue, *packet, now) {
-                Ok(Some(worker)) => cx.wake_worker(0, worker),
+                Ok(Some(worker)) => cx.wake_thread(0, worker),
                 Ok(None) => {}
                 Err(_) => cx.lose(packet, LostAt::BackEnd),
             }
@@ -234,23 +265,8 @@ impl Guest for Vhost {
     }
 
     fn step(&mut self, cx: &mut GuestContext<'_>, _vcpu: usize) -> Step {
-        match std::mem::replace(&mut self.doing, Doing::Nothing) {
-            Doing::Nothing => {}
-            Doing::Batch => {
-                if let Some(turn) = self.turn
-                    && self.hand_on(cx, turn)
-                {
-                    self.doing = Doing::Call(turn.queue);
-                    return Step::Compute(cx.io().costs.notify);
-                }
-            }
-            Doing::Call(queue) => {
-                let io = cx.io();
-                let dom = io.queues[queue].dom;
-                let device = queue - io.vif(dom).start;
-                let port = cx.device_port(dom, device);
-                cx.raise(Some(0), dom, port);
-            }
+        if let Some(step) = self.end(cx) {
+            return step;
         }
         self.go_on(cx)
     }

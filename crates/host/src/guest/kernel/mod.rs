@@ -155,6 +155,11 @@ impl KernelContext<'_, '_> {
         }
     }
 
+    /// This vCPU is busy for `span` with what it has just done, before it does anything else.
+    pub(super) fn spend(&mut self, span: Duration) {
+        self.kernel.cpus[self.cpu].owed += span;
+    }
+
     /// Wakes `task` after `delay`, by the timer of its vCPU.
     pub fn wake_after(&mut self, task: TaskId, delay: Duration) {
         self.cx.after(delay, u32::from(task.0));
@@ -447,6 +452,10 @@ impl<P: Program> Guest for KernelGuest<P> {
         if cx.io().asks() {
             // The stack goes on with its answer before anything else is done here.
             return Step::Compute(Duration::ZERO);
+        }
+        let owed = std::mem::take(&mut self.kernel.cpus[cpu].owed);
+        if !owed.is_zero() {
+            return Step::Compute(owed);
         }
         if self.softirqs == Softirqs::AfterEach
             && let Some(step) = self.soft_after_irq(cx, cpu)

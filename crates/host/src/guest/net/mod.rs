@@ -112,7 +112,9 @@ impl NetGuest {
         let (from, driver) = (kernel.cpu, kernel.cx.io().driver());
         if kernel.cx.io().vhosts.any() {
             if let Some(worker) = kernel.cx.io().kick(queue, sends) {
-                kernel.cx.wake_worker(from, worker);
+                kernel.cx.wake_thread(from, worker);
+                let rest = kernel.cx.io().costs.vhost_kick;
+                kernel.spend(rest);
             }
             return;
         }
