@@ -23,7 +23,6 @@ use crate::ids::{Pcpu, Vcpu};
 use crate::notification::Origin;
 use crate::record::What;
 use crate::sched::{Pass, SchedContext};
-pub(crate) use keep::Keep;
 pub(crate) use state::Core;
 
 /// Calls a method of the scheduler with what it may see and do.

@@ -8,7 +8,7 @@ use lowtail_engine::{AdvanceError, Duration, Time};
 
 use crate::cgroup::CgroupStats;
 use crate::config::{Config, ConfigError, Pause, VmConfig};
-use crate::core::{Core, Keep};
+use crate::core::Core;
 use crate::event::Event;
 use crate::guest::part::MixPart;
 use crate::guest::{Guest, GuestContext, Step};
@@ -18,6 +18,7 @@ use crate::io::Io;
 use crate::io::blame::BackEndBlame;
 use crate::io::packet::Course;
 use crate::io::port::{Destination, Job, PacketSpec, PortError, PortEvent, PortRequest};
+use crate::keep::Keep;
 use crate::notification::Origin;
 use crate::record::Recorder;
 use crate::stats::{PcpuStats, VcpuStats, Worst};

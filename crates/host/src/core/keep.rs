@@ -3,18 +3,7 @@
 
 use super::state::Core;
 use crate::ids::{Pcpu, Vcpu};
-
-/// Whether a thread lets others have its pCPU in its step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Keep {
-    /// Anywhere: in a guest, or in a program.
-    #[default]
-    No,
-    /// Before it begins, and then no more.
-    AfterPoint,
-    /// Not at all.
-    Yes,
-}
+use crate::keep::Keep;
 
 impl Core {
     /// `v`, which has a pCPU, is about to begin a step.

@@ -3,7 +3,6 @@
 use lowtail_engine::{Duration, EventQueue, Time, Timer};
 
 use super::part::MixPart;
-use crate::core::Keep;
 use crate::event::Event;
 use crate::host_state::HostState;
 use crate::ids::{Dom, Vcpu};
@@ -11,6 +10,7 @@ use crate::io::packet::Packet;
 use crate::io::port::LostAt;
 use crate::io::ports::Port;
 use crate::io::{Io, device_of, device_port};
+use crate::keep::Keep;
 use crate::notification::Origin;
 
 /// A guest's access to the world.

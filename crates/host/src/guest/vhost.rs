@@ -18,10 +18,10 @@ use serde::Deserialize;
 
 use super::context::GuestContext;
 use super::model::{Guest, Step};
-use crate::core::Keep;
 use crate::io::packet::{Destination, Packet};
 use crate::io::port::LostAt;
 use crate::io::vhost::Turn;
+use crate::keep::Keep;
 
 /// Packets that are handed on together (`VHOST_NET_BATCH`).
 const BATCH_PACKETS: usize = 64;
