@@ -249,7 +249,7 @@ fn forward(cx: &mut GuestContext<'_>, packet: &Packet) {
         Destination::Nic(nic) => cx.transmit(nic, packet),
         Destination::Dom(dom) => {
             let (queue, now) = (cx.io().queue_of(dom, packet.hash), cx.now());
-            match cx.io().to_tap(queue, *packet, now) {
+            match cx.io().put_into_tap(queue, *packet, now) {
                 Ok(Some(worker)) => cx.wake_thread(0, worker),
                 Ok(None) => {}
                 Err(_) => cx.lose(packet, LostAt::BackEnd),

@@ -179,7 +179,7 @@ impl Io {
     }
 
     /// A packet comes to the tap of `queue` at `now`. Returns the thread of the worker that is to be woken.
-    pub(crate) fn to_tap(
+    pub(crate) fn put_into_tap(
         &mut self,
         queue: usize,
         packet: Packet,
@@ -299,7 +299,7 @@ impl Io {
         for _ in 0..std::mem::take(&mut self.polled[usize::from(nic)]) {
             let Some(packet) = self.nics[usize::from(nic)].take() else { break };
             let queue = self.queue_of(packet.guest(), packet.hash);
-            match self.to_tap(queue, packet, now) {
+            match self.put_into_tap(queue, packet, now) {
                 Ok(worker) => worker.into_iter().for_each(&mut woken),
                 Err(_) => self.lose(&packet, LostAt::BackEnd),
             }

@@ -55,9 +55,10 @@ impl FromStr for Ask {
         };
         let most = BUFFER - HEADER - ETHERNET - IP_AND_UDP;
         let bytes = payload.parse().ok().filter(|bytes| (18..=most).contains(bytes));
-        let payload = bytes.ok_or(format!("`{payload}`: 18 to {most} bytes"))?;
+        let payload = bytes.ok_or_else(|| format!("`{payload}`: 18 to {most} bytes"))?;
         let number = at_once.parse().ok().filter(|n| (1..=ring::ENTRIES / 2).contains(n));
-        let at_once = number.ok_or(format!("`{at_once}`: 1 to {} at once", ring::ENTRIES / 2))?;
+        let at_once =
+            number.ok_or_else(|| format!("`{at_once}`: 1 to {} at once", ring::ENTRIES / 2))?;
         Ok(Ask { tap: tap.to_string(), interval: interval.parse()?, payload, at_once })
     }
 }

@@ -56,7 +56,7 @@ impl Ring {
     }
 
     fn word(&self, at: usize) -> &AtomicU16 {
-        debug_assert!(at % 2 == 0 && at < BYTES);
+        debug_assert!(at.is_multiple_of(2) && at < BYTES);
         // SAFETY: within the ring's memory, and aligned, as all offsets here are even.
         unsafe { AtomicU16::from_ptr(self.base.add(at).cast()) }
     }
