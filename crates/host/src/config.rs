@@ -123,13 +123,22 @@ impl Config {
         let drivers = || self.vms.iter().filter(|vm| matches!(vm.workload, Workload::Driver(_)));
         let queues: usize = self.vms.iter().map(|vm| usize::from(vm.queues())).sum();
         let devices = queues + self.io.nics.len();
+        let vhost = self.vms.iter().any(VmConfig::has_vhost);
         match drivers().count() {
+            0 if vhost => {
+                let unserved = |vm: &&VmConfig| vm.queues() > 0 && !vm.has_vhost();
+                if let Some(VmConfig { name, .. }) = self.vms.iter().find(unserved) {
+                    return fail(format!("VM `{name}` has an interface, but no vhost as others"));
+                }
+            }
             0 if devices > 0 => {
                 return fail(
-                    "NICs and interfaces need a VM with the workload driver-domain".into(),
+                    "NICs and interfaces need a VM with the workload driver-domain, or vhost in each VM with an interface"
+                        .into(),
                 );
             }
             2.. => return fail("only one VM can be the driver domain".into()),
+            1 if vhost => return fail("a driver domain and vhost on one host".into()),
             _ => {}
         }
         let ports = drivers().map(|vm| 2 * usize::from(vm.vcpus) + devices).max().unwrap_or(0);

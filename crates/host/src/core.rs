@@ -10,6 +10,7 @@
 mod check;
 mod figures;
 mod guest_tick;
+mod keep;
 mod pause;
 mod smt;
 mod state;
@@ -125,6 +126,10 @@ impl Core {
         self.interrupt(v);
         let state = &mut self.host.vcpus[v.index()];
         let processor = state.processor;
+        if !state.blocked && origin == Origin::Thread {
+            // Its own work has told it.
+            return;
+        }
         if !state.blocked {
             if self.host.current[processor.index()] != Some(v) {
                 with_sched!(self, kicked, v);
@@ -152,6 +157,11 @@ impl Core {
             self.held.insert(processor);
         }
         let groups = self.costs.cgroup_enqueue * u64::from(self.progress[v.index()].groups);
+        if origin == Origin::Thread {
+            // Who wakes it runs here, and has done so in its own time.
+            self.take_time(processor, groups);
+            return self.send_tickles(groups, Some((processor, Duration::ZERO)));
+        }
         let idle = self.host.current[self.host.vcpus[v.index()].processor.index()].is_none();
         self.send_wakeup_tickles(
             near.then_some(processor),
@@ -205,7 +215,7 @@ impl Core {
     }
 
     /// An interrupt has `p` for so long, and who runs there stands still, whether it has to go afterwards or not.
-    fn take_time(&mut self, p: Pcpu, span: Duration) {
+    pub(crate) fn take_time(&mut self, p: Pcpu, span: Duration) {
         let Some(v) = self.host.current[p.index()] else { return };
         let pcpu = &mut self.pcpus[p.index()];
         if pcpu.switching.is_none() {
@@ -310,6 +320,9 @@ impl Core {
 
     /// `p` enters its scheduler.
     fn schedule(&mut self, p: Pcpu) {
+        if self.defers(p) {
+            return;
+        }
         let now = self.host.now;
         let prev = self.host.current[p.index()];
         let pcpu = &mut self.pcpus[p.index()];
@@ -429,7 +442,7 @@ impl Core {
         }
         // A tickle that came during the switch is served before the guest's next
         // instruction, as on the way back into the guest in Xen.
-        if self.pcpus[p.index()].tickled {
+        if self.pcpus[p.index()].tickled && !self.defers(p) {
             self.needs_step = None;
             self.schedule(p);
         }

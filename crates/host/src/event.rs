@@ -29,6 +29,8 @@ pub enum Event {
     Unpause(Dom),
     /// A NIC interrupts.
     Interrupt(u16),
+    /// The host's own kernel has taken packets from a NIC.
+    Polled(u16),
     /// One of the scheduler's own timers.
     SchedulerTimer(SchedTimer),
     /// A timer of a guest or its surroundings.

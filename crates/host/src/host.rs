@@ -18,6 +18,7 @@ use crate::io::Io;
 use crate::io::blame::BackEndBlame;
 use crate::io::packet::Course;
 use crate::io::port::{Destination, Job, PacketSpec, PortError, PortEvent, PortRequest};
+use crate::keep::Keep;
 use crate::notification::Origin;
 use crate::record::Recorder;
 use crate::stats::{PcpuStats, VcpuStats, Worst};
@@ -59,7 +60,12 @@ impl Host {
         let watched = config.watch.map(|dom| host.doms[dom.index()].vcpus[0]);
         let vms = &config.vms;
         let queues: Vec<u16> = vms.iter().map(VmConfig::queues).collect();
-        let io = Io::new(&config.io, &host, &queues, config.driver());
+        let mut io = Io::new(&config.io, &host, &queues, config.driver());
+        for (dom, vm) in host.doms.iter().zip(vms).filter(|(_, vm)| vm.has_vhost()) {
+            let workers: Vec<Vcpu> = vm.workload.vhosts().map(|(at, _)| dom.vcpus[at]).collect();
+            let room = vm.workload.vhosts().next().map_or(0, |(_, config)| config.queue_packets);
+            io.vhosts.add(&workers, vm.queues(), room);
+        }
         let core = Core::new(host, config, watched, seed);
         let names: Vec<&str> = vms.iter().map(|vm| vm.name.as_str()).collect();
         let guests = vms.iter().map(|vm| vm.workload.build(seed, &vm.name, &names)).collect();
@@ -163,6 +169,21 @@ impl Host {
             Event::SchedulerTimer(timer) => core.scheduler_timer(timer),
             Event::Pause(dom) => core.pause(dom),
             Event::Unpause(dom) => core.unpause(dom),
+            Event::Interrupt(nic) if self.io.vhosts.any() => {
+                self.io.nics[usize::from(nic)].interrupted(now);
+                self.poll(nic);
+            }
+            Event::Polled(nic) => {
+                let p = self.pcpu_of(nic);
+                let Host { core, io, notifications, .. } = self;
+                let near = |v: Vcpu| core.host.vcpus[v.index()].processor == p;
+                io.end_poll(nic, now, |v| {
+                    let origin = if near(v) { Origin::OwnProcessor } else { Origin::Elsewhere };
+                    notifications.push((v, origin));
+                });
+                self.deliver_notifications();
+                self.poll(nic);
+            }
             Event::Interrupt(nic) => {
                 let vcpu = self.io.interrupt(&core.host, now, nic);
                 self.notifications.extend(vcpu.map(|v| (v, Origin::Elsewhere)));
@@ -172,6 +193,19 @@ impl Host {
         }
         self.step_guests();
         true
+    }
+
+    /// The pCPU to which NIC number `nic` interrupts, where no domain has the NICs: in turn.
+    fn pcpu_of(&self, nic: u16) -> Pcpu {
+        Pcpu(nic % self.core.host.pcpus.len() as u16)
+    }
+
+    /// The host's own kernel takes packets from NIC number `nic`, in a softirq: who runs there stands still meanwhile.
+    fn poll(&mut self, nic: u16) {
+        if let Some(span) = self.io.begin_poll(&mut self.core.queue, nic) {
+            let p = self.pcpu_of(nic);
+            self.core.take_time(p, span);
+        }
     }
 
     /// When the machine has something to do; now, if a guest waits for the answer to what it
@@ -346,11 +380,12 @@ impl Host {
             let last = self.core.begin_step(v);
             let dom = self.core.host.vcpus[v.index()].dom;
             let vcpu = self.vcpu_in_dom[v.index()];
-            let (step, served) = self.with_guest(dom, |guest, cx| {
+            let (step, served, keep) = self.with_guest(dom, |guest, cx| {
                 (cx.left, cx.ran) = last;
                 let step = guest.step(cx, vcpu);
-                (step, cx.served)
+                (step, cx.served, cx.keep)
             });
+            self.core.keep(v, keep);
             if served {
                 self.core.served(v);
             }
@@ -359,6 +394,9 @@ impl Host {
                 Step::Run(work) => self.core.compute(v, work, true),
                 Step::Block => self.core.block(v),
                 Step::Yield => self.core.yielded(v),
+            }
+            if keep != Keep::Yes {
+                self.core.give_way(v);
             }
         }
         if self.io.asks() {
@@ -386,6 +424,7 @@ impl Host {
             left: Duration::ZERO,
             ran: Duration::ZERO,
             served: false,
+            keep: Keep::No,
             timer_slop,
         };
         let result = call(self.guests[dom.index()].as_mut(), &mut cx);
@@ -414,6 +453,12 @@ impl Host {
             self.core.queue.at(at + length, Event::Unpause(dom));
         }
         self.core.start();
+        if let Some(blame) = self.io.blame.as_mut().filter(|_| self.io.vhosts.any()) {
+            let vhosts = &self.io.vhosts;
+            let queues = self.io.queues.iter().enumerate();
+            let lines = queues.map(|(i, queue)| (queue.dom, [vhosts.serves(i); 2]));
+            blame.start(vhosts.workers(), lines);
+        }
         for dom in (0..self.guests.len()).map(|i| Dom(i as u16)) {
             self.with_guest(dom, |guest, cx| guest.start(cx));
         }

@@ -15,6 +15,7 @@ pub mod host;
 pub mod host_state;
 pub mod ids;
 pub mod io;
+mod keep;
 pub mod notification;
 pub mod record;
 pub mod sched;

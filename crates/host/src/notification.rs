@@ -9,6 +9,8 @@ pub enum Origin {
     OwnProcessor,
     /// A vCPU that runs at this moment on the pCPU where the vCPU ran last.
     Beside,
+    /// A thread that runs at this moment on the pCPU where the vCPU ran last and wakes it in its own time: what that takes is in its work.
+    Thread,
     /// Something that the vCPU reads in memory over and over, if it runs.
     Memory,
 }

@@ -165,19 +165,24 @@ fn a_warm_host_allocates_nothing() {
         allocates_nothing(&format!("{version:?}"), &host(scheduler));
         allocates_nothing(&format!("{version:?} with limits"), &grouped(version));
     }
-    for backend in
+    let mut hosts: Vec<(String, Config)> =
         [Backend::Tasklet, Backend::Tasklets, Backend::Threads, Backend::Napi, Backend::SmallFirst]
-    {
+            .map(|backend| (format!("{backend:?}"), ported(backend)))
+            .into();
+    let mut kvm = ported(Backend::Napi);
+    netback::with_vhost(&mut kvm, 1, 1000);
+    hosts.push(("vhost".to_string(), kvm));
+    for (name, config) in hosts {
         for flood in [false, true] {
-            let mut host = Host::new(&ported(backend), 1).expect("valid");
+            let mut host = Host::new(&config, 1).expect("valid");
             let mut out = Vec::with_capacity(4096);
             network(&mut host, &mut out, Time::ZERO + Duration::from_s(2), flood);
             let (events, before) = (host.events(), allocations::allocations());
             network(&mut host, &mut out, Time::ZERO + Duration::from_s(4), flood);
             let allocations = allocations::allocations() - before;
             let events = host.events() - events;
-            assert!(events > 20_000, "port, {backend:?}: only {events} events");
-            assert_eq!(allocations, 0, "port, {backend:?}: in {events} events, flood: {flood}");
+            assert!(events > 20_000, "port, {name}: only {events} events");
+            assert_eq!(allocations, 0, "port, {name}: in {events} events, flood: {flood}");
         }
     }
 }

@@ -94,6 +94,18 @@ pub struct CostsFile {
     pub front_kb: Option<CostFile>,
     /// See [`PathCosts::split_piece`]; nothing if absent.
     pub split_piece: Option<CostFile>,
+    /// See [`PathCosts::vhost_kick`]; nothing if absent.
+    pub vhost_kick: Option<CostFile>,
+    /// See [`PathCosts::vhost_turn`]; nothing if absent.
+    pub vhost_turn: Option<CostFile>,
+    /// See [`PathCosts::vhost_copy`]; nothing if absent.
+    pub vhost_copy: Option<CostFile>,
+    /// See [`PathCosts::vhost_send`]; nothing if absent.
+    pub vhost_send: Option<CostFile>,
+    /// See [`PathCosts::vhost_receive`]; nothing if absent.
+    pub vhost_receive: Option<CostFile>,
+    /// See [`PathCosts::vhost_kb`]; nothing if absent.
+    pub vhost_kb: Option<CostFile>,
 }
 
 /// One cost.
@@ -187,6 +199,18 @@ pub struct CostsChoice {
     pub front_kb: Option<DurationText>,
     /// Replaces the file's number.
     pub split_piece: Option<DurationText>,
+    /// Replaces the file's number.
+    pub vhost_kick: Option<DurationText>,
+    /// Replaces the file's number.
+    pub vhost_turn: Option<DurationText>,
+    /// Replaces the file's number.
+    pub vhost_copy: Option<DurationText>,
+    /// Replaces the file's number.
+    pub vhost_send: Option<DurationText>,
+    /// Replaces the file's number.
+    pub vhost_receive: Option<DurationText>,
+    /// Replaces the file's number.
+    pub vhost_kb: Option<DurationText>,
 }
 
 /// The file that holds when a scenario names none.
@@ -279,6 +303,12 @@ impl CostTable {
             front_packet: get("front_packet"),
             front_kb: get("front_kb"),
             split_piece: get("split_piece"),
+            vhost_kick: get("vhost_kick"),
+            vhost_turn: get("vhost_turn"),
+            vhost_copy: get("vhost_copy"),
+            vhost_send: get("vhost_send"),
+            vhost_receive: get("vhost_receive"),
+            vhost_kb: get("vhost_kb"),
         }
     }
 
@@ -326,6 +356,12 @@ impl CostTable {
             ("front_packet", costs.front_packet),
             ("front_kb", costs.front_kb),
             ("split_piece", costs.split_piece),
+            ("vhost_kick", costs.vhost_kick),
+            ("vhost_turn", costs.vhost_turn),
+            ("vhost_copy", costs.vhost_copy),
+            ("vhost_send", costs.vhost_send),
+            ("vhost_receive", costs.vhost_receive),
+            ("vhost_kb", costs.vhost_kb),
         ];
         lines.extend(more.into_iter().filter_map(|(name, cost)| Some(line(name, cost?))));
         CostTable { file: file.to_string(), title: costs.title, lines }
@@ -370,6 +406,12 @@ impl CostTable {
             ("front_packet", choice.front_packet),
             ("front_kb", choice.front_kb),
             ("split_piece", choice.split_piece),
+            ("vhost_kick", choice.vhost_kick),
+            ("vhost_turn", choice.vhost_turn),
+            ("vhost_copy", choice.vhost_copy),
+            ("vhost_send", choice.vhost_send),
+            ("vhost_receive", choice.vhost_receive),
+            ("vhost_kb", choice.vhost_kb),
         ];
         for (name, span) in replaced {
             let Some(DurationText(value)) = span else { continue };

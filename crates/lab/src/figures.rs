@@ -88,6 +88,9 @@ fn of_vms(
         (format!("wakeups_per_second.{name}"), per_s(wakes as f64)),
         (format!("preemptions_per_second.{name}"), per_s(preempted as f64)),
     ];
+    if let Some(backend_s) = backend_s(case, kind, simulation) {
+        figures.push((format!("backend_cpus.{name}"), per_s(backend_s)));
+    }
     if kind.streams {
         figures.extend(of_streams(case, kind, simulation));
     }
@@ -107,6 +110,22 @@ fn of_vms(
         }
     }
     figures
+}
+
+/// CPU time of the threads besides vCPUs of the VMs of a kind, if they serve interfaces.
+fn backend_s(case: &Case, kind: &VmKind, simulation: &Simulation) -> Option<f64> {
+    let mut sum = None;
+    for vm in &kind.vms {
+        let host = &simulation.hosts[vm.host];
+        if host.io().tap_waits(vm.dom).is_none() {
+            continue;
+        }
+        let own = case.hosts[vm.host].threads[vm.dom.index()].vcpus;
+        let threads = host.state().doms[vm.dom.index()].vcpus.iter().skip(usize::from(own));
+        let spans = threads.map(|&v| host.vcpu_time(v).0.as_s_f64());
+        sum = Some(sum.unwrap_or(0.0) + spans.sum::<f64>());
+    }
+    sum
 }
 
 /// Jain's index of fairness: 1 if all get the same, 1/n if one gets everything.

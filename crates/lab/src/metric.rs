@@ -29,11 +29,13 @@ pub const GENERAL: [(&str, &str); 10] = [
 ];
 
 /// Figures of one VM (or all of a kind together), written `cpus_used.NAME`.
-pub const PER_VM: [(&str, &str); 18] = [
+pub const PER_VM: [(&str, &str); 19] = [
     ("cpus_used", "pCPUs"),
     // The largest in any window of 100 ms; only there if something asks for it.
     ("cpus_used_in_window", "pCPUs"),
     ("work_cpus", "pCPUs"),
+    // The part of it that its workers of vhost have used; only there if it has some.
+    ("backend_cpus", "pCPUs"),
     // Of the CPU time that the others leave it: what is no work of its own.
     ("lost_percent", "%"),
     ("wakeups_per_second", "1/s"),

@@ -18,6 +18,10 @@ pub enum DelayKind {
     WakeupLatency,
     /// From losing the pCPU while runnable to executing again, over all its vCPUs.
     PreemptionLatency,
+    /// From waking to executing, over its threads besides vCPUs.
+    BackendWakeupLatency,
+    /// From the tap to the guest's buffers: how long what it receives waits for vhost, and is copied.
+    TapWait,
 }
 
 impl DelayKind {
@@ -27,6 +31,8 @@ impl DelayKind {
             DelayKind::Latency => "latency",
             DelayKind::WakeupLatency => "wakeup_latency",
             DelayKind::PreemptionLatency => "preemption_latency",
+            DelayKind::BackendWakeupLatency => "backend_wakeup_latency",
+            DelayKind::TapWait => "tap_wait",
         }
     }
 }

@@ -299,6 +299,15 @@ fn row(
             (DelayKind::PreemptionLatency, _) => {
                 vcpus().for_each(|stats| hist.merge(&stats.preemption_latency));
             }
+            (DelayKind::BackendWakeupLatency, _) => {
+                let own = case.hosts[vm.host].threads[vm.dom.index()].vcpus;
+                let others = vcpus().skip(usize::from(own));
+                others.for_each(|stats| hist.merge(&stats.wakeup_latency));
+            }
+            (DelayKind::TapWait, _) => {
+                let waits = simulation.hosts[vm.host].io().tap_waits(vm.dom);
+                waits.iter().for_each(|waits| hist.merge(waits));
+            }
         }
     }
     if let (Some((traffic, size)), Some(net)) = (spec.traffic, &simulation.net) {

@@ -270,10 +270,10 @@ impl FlowFile {
         if gap.is_some_and(|gap| gap < Duration::from_ns(10)) {
             return Err(KeyError::new("pace", "gap of at least 10ns on average"));
         }
-        if !matches!(self.way, WayFile::In(_)) && !matches!(self.pace, PaceFile::Window(_)) {
+        if !matches!(self.way, WayFile::In(_)) && matches!(self.pace, PaceFile::Line) {
             return Err(KeyError::new(
                 "pace",
-                "what a guest sends keeps a window: { window = 64 }",
+                "a guest sends as it has room: { window = 64 }, { open = GAP } or { requests = GAP }",
             ));
         }
         Ok(())

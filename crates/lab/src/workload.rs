@@ -14,6 +14,7 @@ use lowtail_host::guest::request_server::{Batches, Load, OnOff, RequestServerCon
 use lowtail_host::guest::splitter::SplitterConfig;
 use lowtail_host::guest::tick_dodger::{GiveUp, TickDodgerConfig};
 use lowtail_host::guest::timer_sleeper::{LongWork, TimerSleeperConfig};
+use lowtail_host::guest::vhost::VhostConfig;
 use lowtail_host::guest::wake_storm::WakeStormConfig;
 use lowtail_host::guest::yielder::YielderConfig;
 use lowtail_host::io::lock::GrantLock;
@@ -56,6 +57,8 @@ pub enum WorkloadFile {
     DriverDomain(DriverConfig),
     /// A guest with a virtual interface, for the flows of the file.
     NetGuest(NetGuestConfig),
+    /// A worker of the VM's own back end on a KVM host: the kernel's vhost. What `[vm.NAME.vhost]` does unless it says otherwise.
+    Vhost(VhostConfig),
 }
 
 /// Has no parameters.
@@ -140,6 +143,9 @@ impl WorkloadFile {
             }
             WorkloadFile::NetGuest(config) => {
                 ("net-guest", config.check().map(|()| Workload::Net(*config)))
+            }
+            WorkloadFile::Vhost(config) => {
+                ("vhost", config.check().map(|()| Workload::Vhost(*config)))
             }
         };
         workload.map_err(|bad| bad.under(&[kind]))
@@ -278,6 +284,9 @@ pub(crate) fn describe(workload: &Workload) -> String {
         Workload::Net(config) => {
             let computes = if config.computes { ", and computes" } else { "" };
             format!("virtual interface, {} queues{computes}", config.queues)
+        }
+        Workload::Vhost(config) => {
+            format!("serves its interface, a tap for {} packets", config.queue_packets)
         }
         Workload::Splitter(SplitterConfig { turn }) => {
             format!("one vCPU works at a time, turns of {turn}")

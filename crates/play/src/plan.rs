@@ -211,6 +211,7 @@ fn kind(workload: &Workload) -> &'static str {
         Workload::Mix(_) => "mix",
         Workload::EdgeBurner(_) => "edge-burner",
         Workload::Replay(_) => "replay",
+        Workload::Vhost(_) => "vhost",
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use clap::{Parser, ValueEnum};
 
 use crate::load::Load;
+use crate::nic::Ask;
 
 /// Looks and behaves like a VM to its host, until SIGTERM or SIGINT
 #[derive(Debug, Clone, Parser)]
@@ -91,6 +92,14 @@ pub(crate) struct Args {
     /// Holds this tap; one that does not exist is created, and goes with the process. Needs root
     #[arg(long, value_name = "INTERFACE")]
     pub(crate) tap: Vec<String>,
+    /// vCPU 0 has a NIC on this tap that a worker of the kernel's vhost serves, and answers what stand-ins ask it, instead of anything
+    /// else; a tap that does not exist is created. Needs root and /dev/vhost-net
+    #[arg(long, value_name = "INTERFACE")]
+    pub(crate) nic: Option<String>,
+    /// It asks by its NIC instead: the stand-in on the tap TAP of the same bridge, each INTERVAL microseconds (~500 is 500 on
+    /// average), BYTES of payload, so many at once (1). Its report has how long answers took
+    #[arg(long, value_name = "TAP:INTERVAL:BYTES[:NUMBER]", requires = "nic")]
+    pub(crate) ask: Option<Ask>,
     /// Ends by itself
     #[arg(long, value_name = "S")]
     pub(crate) seconds: Option<f64>,

@@ -11,6 +11,7 @@ mod echo;
 mod kvm;
 mod load;
 mod look;
+mod nic;
 mod report;
 pub mod shown;
 mod start;

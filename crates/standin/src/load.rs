@@ -73,9 +73,13 @@ impl FromStr for Load {
 }
 
 /// Chance, the same for the same seed: `SplitMix64` (Steele, Lea, Flood 2014).
-struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Chance(seed)
+    }
+
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -83,7 +87,7 @@ impl Chance {
         (z >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn ns(&mut self, span: Span) -> u64 {
+    pub(crate) fn ns(&mut self, span: Span) -> u64 {
         let ns = span.us * 1000;
         // A tail that is cut at ten times the mean, as no program works for ever.
         let draw = |unit: f64| (-(1.0 - unit).ln()).min(10.0) * ns as f64;
@@ -128,7 +132,7 @@ pub(crate) struct Stage {
 pub(crate) fn run(load: Load, stage: &Stage, seed: u64, end: &AtomicBool) -> io::Result<u64> {
     // No slack, as in `serve`.
     prctl::set_timerslack(1)?;
-    let mut chance = Chance(seed);
+    let mut chance = Chance::new(seed);
     let mut count = 0;
     let mut due_ns = now_ns();
     while !end.load(Ordering::Relaxed) {

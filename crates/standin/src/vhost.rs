@@ -8,8 +8,10 @@ use std::os::fd::AsRawFd;
 const SET_OWNER: libc::c_ulong = 0xaf01;
 
 /// A worker, which is there as long as this is.
+#[derive(Debug)]
 pub(crate) struct Worker {
-    _file: File,
+    /// The device.
+    pub(crate) file: File,
     /// Its number and name, where it is a thread of this process: since Linux 6.4.
     pub(crate) thread: Option<(u32, String)>,
 }
@@ -20,7 +22,7 @@ pub(crate) fn start() -> io::Result<Worker> {
     let file = OpenOptions::new().read(true).write(true).open("/dev/vhost-net")?;
     own(&file)?;
     let thread = threads()?.into_iter().find(|thread| !before.contains(thread));
-    Ok(Worker { _file: file, thread })
+    Ok(Worker { file, thread })
 }
 
 #[allow(unsafe_code, reason = "neither std nor nix has VHOST_SET_OWNER")]

@@ -20,6 +20,7 @@ use crate::clock::{cpu_ns, now_ns, sleep_until};
 use crate::echo::Echo;
 use crate::load::{self, Bell, Load, Stage};
 use crate::look::{Part, program, thread_name};
+use crate::nic::{self, Device};
 use crate::report::{Begun, Report, ThreadReport};
 use crate::{kvm, tap, vhost};
 
@@ -52,10 +53,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let mut vcpus = Vec::new();
     let mut threads = Vec::new();
     let stages = stages(args)?;
+    let device = |name: &String| {
+        Device::open(name).map_err(|error| format!("--nic {name}: vhost-net: {error}"))
+    };
+    let mut nic = args.nic.as_ref().map(device).transpose()?;
+    let served = nic.as_ref().and_then(Device::worker);
     let loads = u16::try_from(args.load.len())?;
     for n in 0..args.vcpus.max(loads) {
         let stage = stages.get(usize::from(n)).cloned().unwrap_or_default();
-        let (work, tid) = vcpu(args, n, stage, &end, groups.as_mut())?;
+        let (work, tid) = vcpu(args, n, (stage, nic.take()), &end, groups.as_mut())?;
         vcpus.push(work);
         threads.push(tid);
     }
@@ -63,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let worker =
         |_| vhost::start().map_err(|error| format!("--vhost-net: /dev/vhost-net: {error}"));
     let backends: Vec<vhost::Worker> = (0..args.vhost_net).map(worker).collect::<Result<_, _>>()?;
+    threads.extend(served);
     threads.extend(backends.iter().filter_map(|worker| worker.thread.clone()));
     let kvm = (args.kvm > 0).then(|| kvm::start(args.kvm)).transpose();
     let kvm = kvm.map_err(|error| format!("--kvm: /dev/kvm: {error}"))?;
@@ -115,7 +122,7 @@ struct Vcpu {
 fn vcpu(
     args: &Args,
     n: u16,
-    stage: Stage,
+    (stage, mut nic): (Stage, Option<Device>),
     end: &Arc<AtomicBool>,
     groups: Option<&mut Groups>,
 ) -> Result<(Vcpu, (u32, String)), Box<dyn Error>> {
@@ -131,6 +138,7 @@ fn vcpu(
     };
     let load = args.load.get(usize::from(n)).copied();
     let seed = args.seed << 16 | u64::from(n);
+    let (tap, ask) = (args.nic.clone().unwrap_or_default(), args.ask.clone());
     let (end, every_ns, work_ns) = (Arc::clone(end), args.every * 1000, args.work * 1000);
     let name = thread_name(args, Part::Vcpu(n));
     let comm = name.clone().unwrap_or_else(|| program(args).chars().take(COMM_MAX).collect());
@@ -143,6 +151,11 @@ fn vcpu(
         let began = wait.recv();
         match (echo, what) {
             _ if began.is_err() => {}
+            _ if nic.is_some() => {
+                if let Some(nic) = &mut nic {
+                    nic::run(nic, (&tap, ask.as_ref()), seed, &end, &mut report)?;
+                }
+            }
             (Some(mut echo), _) => report.count = echo.serve(&end)?,
             (None, _) if load.is_some() => {
                 report.count = load.map_or(Ok(0), |load| load::run(load, &stage, seed, &end))?;

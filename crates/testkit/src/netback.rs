@@ -5,6 +5,7 @@ use lowtail_engine::{Duration, Rng};
 use lowtail_host::guest::driver::{Backend, DriverConfig, Interrupts};
 use lowtail_host::guest::kernel::Softirqs;
 use lowtail_host::guest::net::NetGuestConfig;
+use lowtail_host::guest::vhost::VhostConfig;
 use lowtail_host::io::IoConfig;
 use lowtail_host::io::costs::PathCosts;
 use lowtail_host::io::lock::GrantLock;
@@ -59,6 +60,12 @@ pub const SLOW: PathCosts = PathCosts {
     front_packet: us(15),
     front_kb: us(2),
     split_piece: Duration::ZERO,
+    vhost_kick: us(4),
+    vhost_turn: us(25),
+    vhost_copy: us(10),
+    vhost_send: us(20),
+    vhost_receive: us(25),
+    vhost_kb: us(2),
 };
 
 /// Costs of packets in whole microseconds, so that much falls on the same instant; all others are zero.
@@ -139,6 +146,26 @@ pub fn host(
     let pcpus = vms.iter().map(|vm| vm.vcpus).sum();
     let io = IoConfig { nics, order: Order::Fifo, costs };
     Config { io, ..Config::new(pcpus, SchedulerConfig::Null, Costs::FREE, vms) }
+}
+
+/// `config`, whose first VM is a driver domain, as a KVM host: that VM computes instead, and so many `workers` of vhost serve each
+/// interface, by taps with room for `queue_packets`.
+pub fn with_vhost(config: &mut Config, workers: u16, queue_packets: u16) {
+    for (i, vm) in config.vms.iter_mut().enumerate() {
+        if i == 0 {
+            (vm.workload, vm.vcpus) = (Workload::CpuLoop, 1);
+            continue;
+        }
+        let net = std::mem::replace(&mut vm.workload, Workload::CpuLoop);
+        let worker = (1, Workload::Vhost(VhostConfig { queue_packets }));
+        let workers = std::iter::repeat_n(worker, usize::from(workers));
+        vm.workload =
+            Workload::Mix(std::iter::once((vm.vcpus, net)).chain(workers.clone()).collect());
+        vm.vcpus += workers.len() as u16;
+    }
+    if config.scheduler == SchedulerConfig::Null {
+        config.pcpus = config.vms.iter().map(|vm| vm.vcpus).sum();
+    }
 }
 
 /// A host with random back end, two to four guests, one to three NICs, and scheduler, on a slow

@@ -76,10 +76,12 @@ impl VmConfig {
 
     /// Queues of its virtual interface.
     pub fn queues(&self) -> u16 {
-        match &self.workload {
-            Workload::Net(net) => net.queues,
-            _ => 0,
-        }
+        self.workload.net().map_or(0, |net| net.queues)
+    }
+
+    /// Whether workers of vhost serve its interface.
+    pub(crate) fn has_vhost(&self) -> bool {
+        self.workload.vhosts().next().is_some()
     }
 
     /// Refuses what contradicts itself, on a host with these pCPUs.
@@ -110,9 +112,14 @@ impl VmConfig {
             }
             last = at + length;
         }
+        if let Workload::Vhost(_) = self.workload {
+            return Err(ConfigError::Mix(name()));
+        }
         if let Workload::Mix(parts) = &self.workload {
             let vcpus: u32 = parts.iter().map(|(vcpus, _)| u32::from(*vcpus)).sum();
-            let fit = parts.iter().all(|(vcpus, part)| part.can_mix(*vcpus));
+            let served = self.workload.net().is_some() && self.has_vhost();
+            let mut parts_in_order = parts.iter().enumerate();
+            let fit = parts_in_order.all(|(i, (vcpus, part))| part.can_mix(i, *vcpus, served));
             if vcpus != u32::from(self.vcpus) || parts.len() > PARTS_MAX || !fit {
                 return Err(ConfigError::Mix(name()));
             }

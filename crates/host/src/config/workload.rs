@@ -19,6 +19,7 @@ use crate::guest::request_server::{RequestServer, RequestServerConfig};
 use crate::guest::splitter::{Splitter, SplitterConfig};
 use crate::guest::tick_dodger::{TickDodger, TickDodgerConfig};
 use crate::guest::timer_sleeper::{TimerSleeper, TimerSleeperConfig};
+use crate::guest::vhost::{Vhost, VhostConfig};
 use crate::guest::wake_storm::{WakeStorm, WakeStormConfig};
 use crate::guest::yielder::{Yielder, YielderConfig};
 use crate::ids::Dom;
@@ -58,6 +59,8 @@ pub enum Workload {
     EdgeBurner(EdgeBurnerConfig),
     /// See [`Replay`].
     Replay(Arc<ReplayConfig>),
+    /// A worker of the back end of the VM that it is a part of, whose first part is [`Net`](Self::Net); see [`vhost`](crate::guest::vhost).
+    Vhost(VhostConfig),
 }
 
 impl Workload {
@@ -95,6 +98,7 @@ impl Workload {
             }
             Workload::EdgeBurner(config) => Box::new(EdgeBurner::new(config)),
             Workload::Replay(ref config) => Box::new(Replay::new(Arc::clone(config))),
+            Workload::Vhost(_) => Box::new(Vhost::new()),
         }
     }
 
@@ -112,13 +116,55 @@ impl Workload {
                 | Workload::WakeStorm(_)
                 | Workload::Client(_)
                 | Workload::Replay(_)
+                | Workload::Vhost(_)
                 | Workload::RequestServer(RequestServerConfig { client: Some(_), .. })
         )
     }
 
-    /// Whether it, on so many vCPUs, may be a part of a mix.
-    pub(super) fn can_mix(&self, vcpus: u16) -> bool {
-        let alone = self.has_domain_to_itself() || matches!(self, Workload::Mix(_));
-        !alone && (vcpus == 1 || vcpus > 1 && !self.is_single())
+    /// Its virtual interface, if it has one.
+    pub fn net(&self) -> Option<&NetGuestConfig> {
+        match self {
+            Workload::Net(net) => Some(net),
+            Workload::Mix(parts) => parts.first().and_then(|(_, first)| first.net()),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn net_mut(&mut self) -> Option<&mut NetGuestConfig> {
+        match self {
+            Workload::Net(net) => Some(net),
+            Workload::Mix(parts) => parts.first_mut().and_then(|(_, first)| first.net_mut()),
+            _ => None,
+        }
+    }
+
+    /// The workers of its back end: which vCPU each is, from 0, and what it is like.
+    pub(crate) fn vhosts(&self) -> impl Iterator<Item = (usize, VhostConfig)> {
+        let parts = match self {
+            Workload::Mix(parts) => &parts[..],
+            _ => &[],
+        };
+        let vcpu = |first: &mut usize, (vcpus, part): &(u16, Workload)| {
+            let at = *first;
+            *first += usize::from(*vcpus);
+            Some((at, part.clone()))
+        };
+        parts.iter().scan(0, vcpu).filter_map(|(at, part)| match part {
+            Workload::Vhost(config) => Some((at, config)),
+            _ => None,
+        })
+    }
+
+    /// Whether it, on so many vCPUs, may be part number `number` of a mix: what has an interface is the first one, and has workers of its back
+    /// end behind it (`served`).
+    pub(super) fn can_mix(&self, number: usize, vcpus: u16, served: bool) -> bool {
+        match self {
+            Workload::Net(_) => number == 0 && served && vcpus > 0,
+            Workload::Vhost(_) => number > 0 && served && vcpus == 1,
+            Workload::Mix(_) => false,
+            _ if self.has_domain_to_itself() => false,
+            _ => vcpus == 1 || vcpus > 1 && !self.is_single(),
+        }
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct PcpuState {
     pub(super) interrupted: Time,
     /// By how much interrupts hold up the tickle that is under way.
     pub(super) late: Duration,
+    /// It is to reschedule when who runs there does not keep it any longer.
+    pub(super) deferred: bool,
     /// Whose state is in the caches.
     pub(super) warm_for: Option<Vcpu>,
     pub(super) stats: PcpuStats,
@@ -51,6 +53,8 @@ pub(super) struct Progress {
     /// Work done in this step.
     pub(super) ran: Duration,
     pub(super) notified: bool,
+    /// It keeps its pCPU until it says otherwise.
+    pub(super) keeps: bool,
     /// The toolstack has paused it.
     pub(super) paused: Option<Paused>,
     /// It is on its way into the scheduler, to block.
@@ -150,6 +154,7 @@ impl Core {
             interruptible: false,
             ran: Duration::ZERO,
             notified: false,
+            keeps: false,
             paused: None,
             blocking: false,
             groups: 0,
@@ -164,6 +169,7 @@ impl Core {
             slice: Timer::NONE,
             ticking: false,
             reschedule: false,
+            deferred: false,
             interrupted: Time::ZERO,
             late: Duration::ZERO,
             warm_for: None,

@@ -9,7 +9,8 @@ use crate::ids::{Dom, Vcpu};
 use crate::io::packet::Packet;
 use crate::io::port::LostAt;
 use crate::io::ports::Port;
-use crate::io::{Io, device_port};
+use crate::io::{Io, device_of, device_port};
+use crate::keep::Keep;
 use crate::notification::Origin;
 
 /// A guest's access to the world.
@@ -29,6 +30,8 @@ pub struct GuestContext<'a> {
     pub(crate) ran: Duration,
     /// The vCPU has served all its events.
     pub(crate) served: bool,
+    /// Whether it keeps its pCPU in the step that begins.
+    pub(crate) keep: Keep,
     /// The hypervisor's timers end no sooner than this after they are set.
     pub(crate) timer_slop: Duration,
 }
@@ -131,6 +134,33 @@ impl GuestContext<'_> {
         self.notifications.push((to, origin));
     }
 
+    /// The guest's vCPU number `vcpu`, as the host knows it.
+    pub(crate) fn thread(&self, vcpu: usize) -> Vcpu {
+        self.vcpu(vcpu)
+    }
+
+    /// The domain's vCPU number `from`, which has a pCPU, wakes the thread `woken` of the host's in its own time: by an eventfd, or in the
+    /// host's kernel.
+    pub(crate) fn wake_thread(&mut self, from: usize, woken: Vcpu) {
+        let origin = match self.origin_of_thread(self.vcpu(from), woken) {
+            Origin::Beside => Origin::Thread,
+            other => other,
+        };
+        self.notifications.push((woken, origin));
+    }
+
+    /// The same for the vCPU to which `port` of `dom` is bound, if that is news.
+    pub(crate) fn call(&mut self, from: usize, dom: Dom, port: Port) {
+        if let Some(to) = self.io.raise(self.host, dom, port) {
+            self.wake_thread(from, to);
+        }
+    }
+
+    /// The number of a device's port, behind those of the domain's vCPUs, if it is one.
+    pub(crate) fn device_of(&self, port: Port) -> Option<usize> {
+        device_of(port, self.host.doms[self.dom.index()].vcpus.len())
+    }
+
     /// The domain's vCPU number `vcpu`, which spins, is to look again.
     pub fn poke(&mut self, vcpu: usize) {
         self.notifications.push((self.vcpu(vcpu), Origin::Memory));
@@ -155,12 +185,12 @@ impl GuestContext<'_> {
 
     /// Where a notification of the domain's vCPU number `vcpu` comes from that `waker` sends, which runs.
     pub(super) fn origin_of(&self, waker: Vcpu, vcpu: usize) -> Origin {
+        self.origin_of_thread(waker, self.vcpu(vcpu))
+    }
+
+    fn origin_of_thread(&self, waker: Vcpu, woken: Vcpu) -> Origin {
         let processor = |v: Vcpu| self.host.vcpus[v.index()].processor;
-        if processor(waker) == processor(self.vcpu(vcpu)) {
-            Origin::Beside
-        } else {
-            Origin::Elsewhere
-        }
+        if processor(waker) == processor(woken) { Origin::Beside } else { Origin::Elsewhere }
     }
 
     /// Where a notification of the domain's first vCPU comes from that the first one of `dom` sends.

@@ -8,6 +8,7 @@ use lowtail_engine::Hist;
 use super::context::GuestContext;
 use super::model::{Guest, Outcome, Step};
 use super::part::{MixPart, TOKEN_BITS};
+use crate::io::port::PortRequest;
 
 /// Most parts of one domain: a timer's token has room for as many.
 pub const PARTS_MAX: usize = 255;
@@ -52,6 +53,17 @@ impl Guest for Mix {
         let (part, guest) = &mut self.parts[(token >> TOKEN_BITS) as usize];
         cx.part = *part;
         guest.timer(cx, token & ((1 << TOKEN_BITS) - 1));
+    }
+
+    fn request(&mut self, cx: &mut GuestContext<'_>, vcpu: Option<usize>, request: PortRequest) {
+        // Only the first part can have an interface.
+        let Some((part, guest)) = self.parts.first_mut() else { return };
+        cx.part = *part;
+        guest.request(cx, vcpu, request);
+    }
+
+    fn processes(&self) -> u16 {
+        self.parts.first().map_or(0, |(_, guest)| guest.processes())
     }
 
     fn done(&self) -> Option<bool> {

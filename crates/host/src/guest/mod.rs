@@ -24,6 +24,7 @@ pub mod request_server;
 pub mod splitter;
 pub mod tick_dodger;
 pub mod timer_sleeper;
+pub mod vhost;
 pub mod wake_storm;
 mod windows;
 pub mod yielder;

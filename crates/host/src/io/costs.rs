@@ -32,6 +32,18 @@ pub struct PathCosts {
     /// Cutting an aggregate up in the driver domain, for each piece, where the NIC does not
     /// do it ([`NicConfig::piece_bytes`](super::nic::NicConfig::piece_bytes)).
     pub split_piece: Duration,
+    /// What is left of a guest's kick when the worker of vhost is awake: out of the eventfd and back into the guest.
+    pub vhost_kick: Duration,
+    /// A turn of a worker of vhost, whatever it finds, after its packets: what is used is made known, notifications are on again.
+    pub vhost_turn: Duration,
+    /// A packet that a guest sends in the worker: copied out of its ring.
+    pub vhost_copy: Duration,
+    /// The same packet through the host's network, to a NIC or another tap.
+    pub vhost_send: Duration,
+    /// A packet for a guest in the worker: copied from the ring of the tap.
+    pub vhost_receive: Duration,
+    /// The copy of each 1024 bytes, in both directions.
+    pub vhost_kb: Duration,
 }
 
 /// So much for each 1024 bytes of `packet`.
@@ -48,6 +60,16 @@ impl PathCosts {
     /// `packet` in the back end, but for these.
     pub fn back(&self, packet: &Packet) -> Duration {
         self.back_packet + by_size(self.back_kb, packet)
+    }
+
+    /// `packet` that a guest sends, copied by a worker of vhost.
+    pub fn vhost_copy(&self, packet: &Packet) -> Duration {
+        self.vhost_copy + by_size(self.vhost_kb, packet)
+    }
+
+    /// `packet` for a guest, copied by a worker of vhost.
+    pub fn vhost_receive(&self, packet: &Packet) -> Duration {
+        self.vhost_receive + by_size(self.vhost_kb, packet)
     }
 
     /// `packet` in the guest.

@@ -14,8 +14,9 @@ pub mod packet;
 pub mod port;
 pub mod ports;
 pub mod ring;
+pub(crate) mod vhost;
 
-use lowtail_engine::{EventQueue, Time};
+use lowtail_engine::{Duration, EventQueue, Hist, Time};
 
 use crate::event::Event;
 use crate::host_state::HostState;
@@ -27,6 +28,7 @@ use packet::Packet;
 use port::{LostAt, PortEvent};
 use ports::{Order, Port, Ports};
 use ring::{RxRing, TxRing};
+use vhost::{Full, Turn, Vhosts};
 
 /// NICs, and how events are delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -49,6 +51,9 @@ pub struct VifQueue {
     /// To the guest.
     pub rx: RxRing,
 }
+
+/// Packets of one poll of a NIC by the host's own kernel (NAPI's weight).
+const POLL_PACKETS: usize = 64;
 
 /// Ports of a domain: the first two of each vCPU are its timer and its other vCPUs' calls.
 const PORTS_PER_VCPU: u16 = 2;
@@ -91,6 +96,10 @@ pub struct Io {
     /// First and number of the queues of each domain.
     vifs: Vec<(u16, u16)>,
     driver: Option<Dom>,
+    /// Taps and workers, where back ends are vhost's.
+    pub(crate) vhosts: Vhosts,
+    /// Packets of each NIC that the host's own kernel polls, where no domain has the NICs.
+    polled: Vec<usize>,
     channels: Vec<Channels>,
     ports: Vec<Ports>,
     /// What comes out of the port and nobody has taken yet.
@@ -137,6 +146,8 @@ impl Io {
             costs: config.costs,
             vifs,
             driver,
+            vhosts: Vhosts::default(),
+            polled: vec![0; config.nics.len()],
             channels,
             ports,
             // A batch of the back end, or a poll.
@@ -165,6 +176,35 @@ impl Io {
     /// The driver domain.
     pub fn driver(&self) -> Dom {
         self.driver.unwrap_or(Dom(0))
+    }
+
+    /// A packet comes to the tap of `queue` at `now`. Returns the thread of the worker that is to be woken.
+    pub(crate) fn put_into_tap(
+        &mut self,
+        queue: usize,
+        packet: Packet,
+        now: Time,
+    ) -> Result<Option<Vcpu>, Full> {
+        let woken = self.vhosts.put(queue, packet, now)?;
+        if let Some(blame) = &mut self.blame {
+            blame.came(queue, false, now);
+        }
+        Ok(woken)
+    }
+
+    /// A guest kicks the worker of `queue`: it has put packets into the ring (`sends`), or posted buffers.
+    pub(crate) fn kick(&mut self, queue: usize, sends: bool) -> Option<Vcpu> {
+        self.vhosts.list(Turn { queue, sends })
+    }
+
+    /// How long packets for `dom` were in the ring of its tap until vhost had copied each; `None` if it has no tap.
+    pub fn tap_waits(&self, dom: Dom) -> Option<Hist> {
+        let waits = self.vif(dom).filter_map(|queue| self.vhosts.waited(queue));
+        waits.fold(None, |all: Option<Hist>, one| {
+            let mut all = all.unwrap_or_default();
+            all.merge(one);
+            Some(all)
+        })
     }
 
     /// Whose bytes were in front of whose packets at the back ends, if that was asked for.
@@ -232,6 +272,38 @@ impl Io {
         let driver = self.driver();
         let vcpus = host.doms[driver.index()].vcpus.len();
         self.raise(host, driver, device_port(usize::from(nic), vcpus))
+    }
+
+    /// The host's own kernel begins to take packets from NIC number `nic`, no more than 64 (NAPI's weight). Returns how long it takes;
+    /// `None`: there are none, and the NIC interrupts again.
+    pub(crate) fn begin_poll(
+        &mut self,
+        queue: &mut EventQueue<Event>,
+        nic: u16,
+    ) -> Option<Duration> {
+        let index = usize::from(nic);
+        let packets = self.nics[index].waiting().min(POLL_PACKETS);
+        self.polled[index] = packets;
+        if packets == 0 {
+            self.nics[index].listen();
+            self.moderate(queue, nic);
+            return None;
+        }
+        let span = self.costs.nic_packet * packets as u64;
+        queue.after(span, Event::Polled(nic));
+        Some(span)
+    }
+
+    /// It has taken these: they are in the rings of taps. `woken` has the workers' threads that are to be woken.
+    pub(crate) fn end_poll(&mut self, nic: u16, now: Time, mut woken: impl FnMut(Vcpu)) {
+        for _ in 0..std::mem::take(&mut self.polled[usize::from(nic)]) {
+            let Some(packet) = self.nics[usize::from(nic)].take() else { break };
+            let queue = self.queue_of(packet.guest(), packet.hash);
+            match self.put_into_tap(queue, packet, now) {
+                Ok(worker) => worker.into_iter().for_each(&mut woken),
+                Err(_) => self.lose(&packet, LostAt::BackEnd),
+            }
+        }
     }
 
     /// Has NIC number `nic` interrupt when it should.

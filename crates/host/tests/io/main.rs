@@ -2,3 +2,4 @@
 
 mod kernel;
 mod port;
+mod vhost;

@@ -9,7 +9,7 @@ use lowtail_host::io::port::{Destination, LostAt, PacketSpec, PortError, PortEve
 use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
 use lowtail_host::{Config, Dom, Host, SchedulerConfig, Workload};
 use lowtail_testkit::netback::{
-    BACKENDS, COSTS, SLOW, dom, driver, guest, host, nic, random_host, schedulers,
+    BACKENDS, COSTS, SLOW, dom, driver, guest, host, nic, random_host, schedulers, with_vhost,
 };
 
 fn us(n: u64) -> Duration {
@@ -146,6 +146,12 @@ const PRIMES: PathCosts = PathCosts {
     front_packet: Duration::from_ns(128_021),
     front_kb: Duration::from_ns(1_283),
     split_piece: Duration::from_ns(307),
+    vhost_kick: Duration::from_ns(5_003),
+    vhost_turn: Duration::from_ns(256_019),
+    vhost_copy: Duration::from_ns(70_001),
+    vhost_send: Duration::from_ns(512_009),
+    vhost_receive: Duration::from_ns(1_024_021),
+    vhost_kb: Duration::from_ns(2_557),
 };
 
 /// When each token came out.
@@ -574,6 +580,10 @@ fn random_config(seed: u64) -> Config {
         if let Workload::Net(net) = &mut vm.workload {
             net.processes = PROCESSES;
         }
+    }
+    // One in three is a KVM host.
+    if rng.below(3) == 0 {
+        with_vhost(&mut config, 1 + rng.below(2) as u16, 1 << rng.below(10));
     }
     config
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lowtail_host::{Config, ConfigError, CpuSet, Dom, Topology, VmConfig, Workload};
+use lowtail_host::{Config, ConfigError, CpuSet, Dom, Topology, VmConfig};
 
 use super::contradiction::contradiction;
 use super::spec::{HostCase, VmKind, VmRef, VmThreads};
@@ -101,7 +101,7 @@ pub(super) fn make(
             for kind in &made.kinds {
                 for vm in kind.vms.iter().filter(|vm| vm.host == at) {
                     let config = &made.hosts[at].config.vms[vm.dom.index()];
-                    if matches!(config.workload, Workload::Net(_)) {
+                    if config.workload.net().is_some() {
                         let (name, machine) = (kind.name.clone(), number as u32);
                         ends.push(EndSpec { name, machine, home: Some((at, vm.dom.0)) });
                     }
@@ -172,7 +172,7 @@ impl CaseParts {
             });
         }
         let pcpus = host.pcpus;
-        let is_net = |dom: Dom| matches!(vms[dom.index()].workload, Workload::Net(_));
+        let is_net = |dom: Dom| vms[dom.index()].workload.net().is_some();
         let tables = IoTables {
             nics: &file.nic,
             flows: &file.flow,

@@ -62,7 +62,7 @@ fn normalize_workload(node: &mut Node<'_>) -> Result<(), SpanError> {
     workload.map_or(Ok(()), |workload| {
         let kinds = "cpu-loop, duty-hog, request-server, timer-sleeper, yielder, tick-dodger, \
                      boost-saver, wake-storm, bucket-surfer, splitter, edge-burner, \
-                     driver-domain or net-guest";
+                     driver-domain, net-guest or vhost";
         tree::tag(workload, "workload", kinds)
     })
 }

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 
 use lowtail_engine::Duration;
 use lowtail_host::cgroup::{Policy, check_nice, check_slice};
+use lowtail_host::guest::vhost::VhostConfig;
 use lowtail_libvirt::range::PRIORITY;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -191,7 +192,8 @@ pub struct VhostFile {
     #[serde(default = "one")]
     #[schemars(range(max = 64))]
     pub count: u16,
-    /// What each does.
+    /// What each does; absent, it serves the VM's interface.
+    #[serde(default = "vhost")]
     pub workload: WorkloadFile,
     /// Whether they are in the group of the emulator, whose thread opens the device; else in the
     /// root.
@@ -207,6 +209,10 @@ pub struct VhostFile {
 
 fn one() -> u16 {
     1
+}
+
+fn vhost() -> WorkloadFile {
+    WorkloadFile::Vhost(VhostConfig::default())
 }
 
 fn yes() -> bool {

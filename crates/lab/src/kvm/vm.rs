@@ -10,6 +10,7 @@ use super::thread::{nice, slice};
 use crate::error::KeyError;
 use crate::file::{HostFile, PointFile, VmFile};
 use crate::value::DurationText;
+use crate::workload::WorkloadFile;
 
 /// Most threads of a VM besides its vCPUs.
 const OTHERS_MAX: u16 = 128;
@@ -76,7 +77,8 @@ impl KvmHost {
         }
         let helpers = self.helpers(file, &places, iothreads as u16)?;
         if !helpers.is_empty() {
-            if config.workload.has_domain_to_itself() {
+            let served = config.workload.net().is_some() && is_vhost(&helpers);
+            if config.workload.has_domain_to_itself() && !served {
                 let message = "this workload has its VM to itself: no emulator, iothread or vhost";
                 return Err(KeyError::new("workload", message));
             }
@@ -85,6 +87,10 @@ impl KvmHost {
             parts.extend(helpers.iter().map(|helper| (1, helper.workload.clone())));
             config.workload = Workload::Mix(parts);
             config.vcpus += helpers.len() as u16;
+        }
+        if is_vhost(&helpers) && config.workload.net().is_none() {
+            let message = "serves an interface, and the VM has none: its workload is no net-guest";
+            return Err(KeyError::new("vhost", message));
         }
         threads.extend(helpers.iter().map(|helper| helper.thread));
         config.threads = threads;
@@ -172,8 +178,10 @@ impl KvmHost {
             let group = places.emulator.filter(|_| vhost.attached);
             for i in 0..vhost.count {
                 let tuned = tuned(thread, group, vhost.nice, vhost.slice);
-                let (thread, workload) =
-                    both(tuned, vhost.workload.build()).map_err(|bad| bad.under(&["vhost"]))?;
+                let serves = matches!(vhost.workload, WorkloadFile::Vhost(_));
+                let workload = vhost.workload.build();
+                let both = if serves { served(tuned, workload) } else { both(tuned, workload) };
+                let (thread, workload) = both.map_err(|bad| bad.under(&["vhost"]))?;
                 helpers.push(HelperThread { name: format!("vhost{i}"), thread, workload });
             }
         }
@@ -184,6 +192,11 @@ impl KvmHost {
     pub(crate) fn finish(self) -> (Vec<CgroupConfig>, Vec<Vec<String>>) {
         self.groups.into_parts()
     }
+}
+
+/// Whether some of them serve the VM's interface.
+fn is_vhost(helpers: &[HelperThread]) -> bool {
+    helpers.iter().any(|helper| matches!(helper.workload, Workload::Vhost(_)))
 }
 
 /// `thread` in `cgroup`, with what its own table says.
@@ -197,17 +210,29 @@ fn tuned(
     Ok(Thread { cgroup, nice: nice(value)?, slice, ..thread })
 }
 
+/// A thread that serves the VM's interface.
+fn served(
+    thread: Result<Thread, KeyError>,
+    workload: Result<Workload, KeyError>,
+) -> Result<(Thread, Workload), KeyError> {
+    let workload = workload.map_err(|bad| bad.under(&["workload"]))?;
+    Ok((thread?, workload))
+}
+
 /// A thread and its workload.
 fn both(
     thread: Result<Thread, KeyError>,
     workload: Result<Workload, KeyError>,
 ) -> Result<(Thread, Workload), KeyError> {
     let workload = workload.map_err(|bad| bad.under(&["workload"]))?;
-    if workload.has_domain_to_itself() {
-        let message = "this workload has a VM to itself: no emulator, iothread or vhost does it";
-        return Err(KeyError::new("workload", message));
-    }
-    Ok((thread?, workload))
+    let message = match workload {
+        Workload::Vhost(_) => "this is what threads of `[vm.NAME.vhost]` do, and no others",
+        _ if workload.has_domain_to_itself() => {
+            "this workload has a VM to itself: no emulator, iothread or vhost does it"
+        }
+        _ => return Ok((thread?, workload)),
+    };
+    Err(KeyError::new("workload", message))
 }
 
 /// What the groups of the first vCPU of `vm` say, from the inside out, for reports.

@@ -2,7 +2,7 @@
 //! far end, and the datagram flows between its VMs and those hosts.
 
 use lowtail_engine::{Distribution, Duration};
-use lowtail_host::{Config, Dom, Host, Workload};
+use lowtail_host::{Config, Dom, Host};
 use lowtail_net::datagram::Pace;
 use lowtail_net::port::PortId;
 use lowtail_net::{
@@ -92,9 +92,12 @@ impl HostFlow {
         }
     }
 
-    /// The VM whose figures it counts for.
+    /// The VM whose figures it counts for: the one that receives, or that asks another one.
     pub fn counts_for(&self) -> Dom {
-        self.receiver().unwrap_or(self.dom)
+        match self.pace {
+            Pace::Requests(_) => self.dom,
+            Pace::Open(_) | Pace::Window(_) => self.receiver().unwrap_or(self.dom),
+        }
     }
 
     /// The VMs of which a process sends, and works for it.
@@ -134,7 +137,7 @@ impl HostLinks {
     /// Gives the guests of `host` the processes that the flows need.
     pub fn add_processes(&self, host: &mut Config) {
         for (dom, vm) in host.vms.iter_mut().enumerate() {
-            if let Workload::Net(net) = &mut vm.workload {
+            if let Some(net) = vm.workload.net_mut() {
                 let here = |at: &Option<Dom>| at.is_some_and(|at| at.index() == dom);
                 let ends = self.flows.iter().flat_map(|flow| {
                     let (sends, works) = flow.processes();

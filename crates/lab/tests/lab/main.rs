@@ -12,6 +12,7 @@ mod seeds;
 mod sensitivity;
 mod topology;
 mod trivial;
+mod vhost;
 
 use lowtail_lab::{Error, Experiment, Outcome, RunOptions, run};
 

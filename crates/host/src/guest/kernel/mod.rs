@@ -33,7 +33,7 @@ use super::model::{Guest, Outcome, Step};
 use crate::io::packet::Packet;
 use crate::io::port::{Job, PortRequest};
 use crate::io::ports::Port;
-use crate::io::{call_port, device_of, timer_port};
+use crate::io::{call_port, timer_port};
 use fair::{GRANULARITY, TaskConfig, TaskId, WEIGHT};
 pub use soft::SoftId;
 use state::{Doing, Kernel, Tasklet};
@@ -155,6 +155,11 @@ impl KernelContext<'_, '_> {
         }
     }
 
+    /// This vCPU is busy for `span` with what it has just done, before it does anything else.
+    pub(super) fn spend(&mut self, span: Duration) {
+        self.kernel.cpus[self.cpu].owed += span;
+    }
+
     /// Wakes `task` after `delay`, by the timer of its vCPU.
     pub fn wake_after(&mut self, task: TaskId, delay: Duration) {
         self.cx.after(delay, u32::from(task.0));
@@ -266,7 +271,7 @@ impl<P: Program> KernelGuest<P> {
                 }
             }
             self.kernel.expired[cpu] = expired;
-        } else if let Some(device) = device_of(port, self.kernel.cpus.len()) {
+        } else if let Some(device) = cx.device_of(port) {
             let mut kernel = KernelContext { cx, kernel: &mut self.kernel, cpu };
             self.program.irq(&mut kernel, device);
         } else {
@@ -293,7 +298,7 @@ impl<P: Program> KernelGuest<P> {
     fn next_irq(&mut self, cx: &mut GuestContext<'_>, cpu: usize) -> Option<Step> {
         let port = cx.take_event(cpu)?;
         let costs = cx.io().costs;
-        let device = device_of(port, self.kernel.cpus.len());
+        let device = cx.device_of(port);
         let cost = device.map_or(Duration::ZERO, |_| costs.irq);
         self.kernel.cpus[cpu].doing = Doing::Irq(port);
         Some(Step::Compute(costs.upcall + cost))
@@ -447,6 +452,10 @@ impl<P: Program> Guest for KernelGuest<P> {
         if cx.io().asks() {
             // The stack goes on with its answer before anything else is done here.
             return Step::Compute(Duration::ZERO);
+        }
+        let owed = std::mem::take(&mut self.kernel.cpus[cpu].owed);
+        if !owed.is_zero() {
+            return Step::Compute(owed);
         }
         if self.softirqs == Softirqs::AfterEach
             && let Some(step) = self.soft_after_irq(cx, cpu)

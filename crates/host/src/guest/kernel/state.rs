@@ -41,6 +41,8 @@ pub(super) struct Cpu {
     pub(super) look: bool,
     /// A handler has run since softirqs were looked at.
     pub(super) entered: bool,
+    /// What it does next, before anything else.
+    pub(super) owed: Duration,
     /// When a tick has them looked at.
     pub(super) tick: Option<Time>,
 }
@@ -97,6 +99,7 @@ impl Kernel {
             turn: Duration::ZERO,
             look: false,
             entered: false,
+            owed: Duration::ZERO,
             tick: None,
         };
         let mut kernel = Kernel {

@@ -106,10 +106,18 @@ impl NetGuest {
         kernel.cx.io().vif(own).start + lane
     }
 
-    /// Tells the back end.
-    fn notify(kernel: &mut KernelContext<'_, '_>, lane: usize) {
+    /// Tells the back end that there is something in the ring (`sends`), or that there are buffers again.
+    fn notify(kernel: &mut KernelContext<'_, '_>, lane: usize, sends: bool) {
         let queue = Self::queue(kernel, lane);
         let (from, driver) = (kernel.cpu, kernel.cx.io().driver());
+        if kernel.cx.io().vhosts.any() {
+            if let Some(worker) = kernel.cx.io().kick(queue, sends) {
+                kernel.cx.wake_thread(from, worker);
+                let rest = kernel.cx.io().costs.vhost_kick;
+                kernel.spend(rest);
+            }
+            return;
+        }
         let device = kernel.cx.io().nics.len() + queue;
         let port = kernel.cx.device_port(driver, device);
         kernel.cx.raise(Some(from), driver, port);
@@ -138,7 +146,7 @@ impl Program for NetGuest {
         let lane = || Lane { out: out(), ..Lane::default() };
         self.lanes = (0..self.config.queues).map(|_| lane()).collect();
         for lane in 0..self.lanes.len() {
-            let port = crate::io::device_port(lane, cpus);
+            let port = kernel.cx.device_port(own, lane);
             kernel.cx.io().bind(own, port, lane % cpus);
         }
         for _ in 0..self.config.processes {
@@ -213,7 +221,7 @@ impl Program for NetGuest {
                 notify |= listens;
             }
             if notify {
-                Self::notify(kernel, lane);
+                Self::notify(kernel, lane, true);
             }
             return !full && !self.lanes[lane].out.is_empty();
         }
@@ -224,7 +232,7 @@ impl Program for NetGuest {
             io.handed.push(PortEvent::Received { dom: own, token });
         }
         if kernel.cx.io().queues[queue].rx.wake_back() {
-            Self::notify(kernel, lane);
+            Self::notify(kernel, lane, false);
         }
         let ring = &mut kernel.cx.io().queues[queue].rx;
         let again = ring.waiting() > 0 || !ring.front_sleeps();
@@ -289,7 +297,7 @@ impl Program for NetGuest {
             }
         }
         if notify {
-            Self::notify(kernel, lane);
+            Self::notify(kernel, lane, true);
         }
     }
 
