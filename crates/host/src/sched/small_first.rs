@@ -9,6 +9,7 @@
 
 mod config;
 mod fair_class;
+mod fair_turn;
 mod heap;
 mod limits;
 mod place;
