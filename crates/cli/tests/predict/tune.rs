@@ -10,7 +10,7 @@ use crate::hosts::{Change, Host, What};
 use crate::judge::measured;
 use crate::{guest, setting};
 
-/// What is measured may be so far from what was promised.
+/// What is measured may be so far beyond the range that was promised.
 const PROMISE: f64 = 0.25;
 /// And differ by so many microseconds, which is as long as a clock interrupt and its way.
 const TOLERANCE_US: f64 = 10.0;
@@ -61,17 +61,21 @@ fn a_tuned_policy_gives_what_was_promised() {
     assert!(chosen > 0, "half of it is not reached as it is");
     host.changes = (1..).zip(&found.points).map(|(number, point)| change(number, point)).collect();
     let recordings = guest::play(&host, 1, &series, 10).expect("there was a guest before");
-    assert_eq!(recordings.len(), 1 + found.points.len(), "all were recorded");
+    // The last one is the host as it is once more.
+    assert_eq!(recordings.len(), 2 + found.points.len(), "all were recorded");
     for (number, (point, after)) in (1..).zip(found.points.iter().zip(&recordings[1..])) {
-        let (promised, is) = (point.figures[0].figure.median, p99_us(&read(after), &server));
-        let off = (is - promised).abs() - TOLERANCE_US;
+        let (promised, is) = (point.figures[0].figure, p99_us(&read(after), &server));
         println!(
-            "point {number}: promised {promised:.1} us, is {is:.1} us ({was_us:.1} us before): {}",
-            point.changes
+            "point {number}: promised {:.1} us ({:.1} to {:.1}), is {is:.1} us ({was_us:.1} us before): {}",
+            promised.median, promised.min, promised.max, point.changes
         );
-        assert!(
-            number != chosen || off <= PROMISE * promised,
-            "promised {promised} us, is {is} us"
-        );
+        if number != chosen {
+            continue;
+        }
+        // Runs of a tail of some dozen wake-ups differ among themselves by more than that (LIMITATIONS.md): it is the range that is promised.
+        let least = promised.min * (1.0 - PROMISE) - TOLERANCE_US;
+        let most = promised.max * (1.0 + PROMISE) + TOLERANCE_US;
+        assert!((least..=most).contains(&is), "promised {promised:?} us, is {is} us");
+        assert!(is <= was_us / 2.0, "the goal is reached: {is} us of {was_us} us");
     }
 }
