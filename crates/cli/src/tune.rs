@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use lowtail_predict::{Error as PredictError, Goal, Recording, Setup, recorded_scheduler};
+use lowtail_predict::{Error as PredictError, Goal, Setup, recorded_scheduler};
 use lowtail_tune::{Cost, Error, Options, Progress, RecordedProblem, ScenarioProblem, Tuned, tune};
 
 use crate::exit::{self, Fail};
 use crate::global::Global;
 use crate::out::TextFile;
+use crate::predict;
 use crate::progress::Bar;
 use crate::span;
 use crate::trace::{self, TraceInput};
@@ -117,11 +118,7 @@ fn of_recording(command: &Tune, global: &Global) -> Result<Tuned, Fail> {
     let file = lowtail_out::path(&command.file).to_string();
     let failed = |error: Error| failed(error, &file);
     let input = TraceInput::of(command.file.clone());
-    let recording =
-        trace::read(&input, global, |input, options| match Recording::read(input, options) {
-            Err(PredictError::Trace(error)) => Err(error),
-            other => Ok(other),
-        })?;
+    let recording = predict::recording(&input, global)?;
     let recording = recording.map_err(|error| failed(error.into()))?;
     let recorded = recorded_scheduler(&recording.host, command.kernel.as_deref());
     let as_it_was = Setup::new(recorded.map_err(|error| failed(error.into()))?);

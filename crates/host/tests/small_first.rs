@@ -21,6 +21,30 @@ fn cpu_loop(name: &str) -> VmConfig {
     VmConfig::new(name, Workload::CpuLoop)
 }
 
+/// A server of requests by chance, each of which takes `service`; `tx_completion` is when it hears that its answer has left.
+fn server(
+    name: &str,
+    every: Duration,
+    service: Duration,
+    tx_completion: Option<Distribution>,
+) -> VmConfig {
+    let server = RequestServerConfig {
+        load: Load::Open(Distribution::Exponential(every)),
+        service: Distribution::Fixed(service),
+        path: Path::fixed(us(20)),
+        tx_completion,
+        client: None,
+        network_work: Duration::ZERO,
+        after_reply: Distribution::ZERO,
+        tx_completion_percent: 100,
+        tx_completion_work: us(1),
+        requests: None,
+        warmup: 0,
+        half: false,
+    };
+    VmConfig::new(name, Workload::RequestServer(server))
+}
+
 /// A random host under small-first: nobody pinned or capped.
 fn random_host(seed: u64) -> Config {
     let mut rng = Rng::new(seed, "random host");
@@ -86,21 +110,7 @@ fn nobody_waits_too_long() {
 /// nearly as many as are paid for, or the storm would wait for nothing.
 #[test]
 fn a_storm_interrupts_as_often_as_is_paid_for() {
-    let server = RequestServerConfig {
-        load: Load::Open(Distribution::Exponential(us(50))),
-        service: Distribution::Fixed(us(1)),
-        path: Path::fixed(us(20)),
-        tx_completion: Some(Distribution::Fixed(us(50))),
-        client: None,
-        network_work: Duration::ZERO,
-        after_reply: Distribution::ZERO,
-        tx_completion_percent: 100,
-        tx_completion_work: us(1),
-        requests: None,
-        warmup: 0,
-        half: false,
-    };
-    let io = VmConfig::new("io", Workload::RequestServer(server));
+    let io = server("io", us(50), us(1), Some(Distribution::Fixed(us(50))));
     let config = host(1, Costs::FREE, vec![io, cpu_loop("loop")]);
     for seed in 0..10 {
         let mut host = Host::new(&config, seed).expect("valid");
@@ -318,24 +328,9 @@ fn shares_of_groups_are_weights() {
 /// 2 ms each 10 ms on average beside a loop and a small server.
 #[test]
 fn the_fair_class_runs_before_vms() {
-    let server = |every, service| RequestServerConfig {
-        load: Load::Open(Distribution::Exponential(us(every))),
-        service: Distribution::Fixed(us(service)),
-        path: Path::fixed(us(20)),
-        tx_completion: None,
-        client: None,
-        network_work: Duration::ZERO,
-        after_reply: Distribution::ZERO,
-        tx_completion_percent: 100,
-        tx_completion_work: us(1),
-        requests: None,
-        warmup: 0,
-        half: false,
-    };
-    let vm =
-        |name, every, service| VmConfig::new(name, Workload::RequestServer(server(every, service)));
-    let daemon = VmConfig { fair_class: true, ..vm("daemon", 10_000, 2_000) };
-    let config = host(1, Costs::FREE, vec![daemon, cpu_loop("loop"), vm("small", 5_000, 100)]);
+    let daemon = VmConfig { fair_class: true, ..server("daemon", us(10_000), us(2_000), None) };
+    let small = server("small", us(5_000), us(100), None);
+    let config = host(1, Costs::FREE, vec![daemon, cpu_loop("loop"), small]);
     let mut host = Host::new(&config, 3).expect("valid");
     host.run_to(Time::ZERO + Duration::from_s(10));
     let daemon = host.vcpu_stats(Vcpu(0));

@@ -32,14 +32,6 @@ pub fn find(name: &str) -> Result<&'static Embedded, Error> {
     Err(Error::NoSuchExperiment { name: name.to_string(), hint })
 }
 
-/// The text of the scenario file at `path`.
-///
-/// # Errors
-/// If it cannot be read, or is too long.
-pub fn read_scenario(path: &Path) -> Result<String, Error> {
-    read(path)
-}
-
 /// Reads the scenario file at `path`.
 ///
 /// # Errors

@@ -26,7 +26,10 @@ pub fn costs() -> &'static [Embedded] {
     COSTS
 }
 
-/// The text of a file of reasonable size.
-pub(crate) fn read(path: &Path) -> Result<String, Error> {
+/// The text of the scenario file at `path`.
+///
+/// # Errors
+/// If it cannot be read, or is too long.
+pub fn read(path: &Path) -> Result<String, Error> {
     Ok(lowtail_config_text::read(path, FILE_BYTES_MAX, "scenario")?)
 }

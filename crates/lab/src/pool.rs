@@ -21,7 +21,7 @@ pub struct Progress {
 ///
 /// # Errors
 /// The number and the words of the first piece that panicked.
-pub(crate) fn run<T: Send>(
+pub fn run<T: Send>(
     total: usize,
     jobs: usize,
     progress: &dyn Fn(Progress),

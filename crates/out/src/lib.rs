@@ -10,10 +10,12 @@
 //! It builds on no other crate.
 #![warn(missing_docs)]
 
+mod columns;
 mod output;
 mod place;
 pub mod seconds;
 mod text;
 
+pub use columns::align;
 pub use output::{Access, Output, is_standard_output};
 pub use text::{coloured, cut, json, line, lines, name, path};

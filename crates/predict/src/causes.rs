@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::cause::{Certainty, DecidedBy, Interrupts, Judgement};
-use crate::columns::align;
 use crate::history::{Thread, WokenBy};
 use crate::recording::Recording;
+use lowtail_out::align;
 
 /// Threads of no VM that a table shows, those with the most wake-ups.
 const OTHERS_MAX: usize = 20;

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::columns::align;
 use crate::error::Error;
 use crate::goal::Goal;
 use crate::grade::Grade;
@@ -14,6 +13,7 @@ use crate::range::{Range, as_ratio, as_seconds, time};
 use crate::recording::Recording;
 use crate::runs::{Run, as_recorded, runs};
 use crate::table::range;
+use lowtail_out::align;
 
 /// So many are tried at most where nobody says how many.
 pub const FIT_MAX: u32 = 64;

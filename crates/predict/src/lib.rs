@@ -5,7 +5,6 @@
 mod blame;
 mod cause;
 mod causes;
-mod columns;
 mod comparison;
 mod components;
 mod distribution;

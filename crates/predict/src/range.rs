@@ -15,11 +15,18 @@ pub struct Range {
 }
 
 impl Range {
-    pub(crate) fn of(values: impl Iterator<Item = Option<f64>>) -> Option<Self> {
+    /// Of these values; `None` if there are none, or one of them is not known.
+    pub fn of(values: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect::<Option<_>>()?;
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
         Some(Range { min, median: values[values.len() / 2], max })
+    }
+
+    /// The middle as text, with the least and the greatest where they look otherwise.
+    pub fn text(self, of: impl Fn(f64) -> String) -> String {
+        let [min, median, max] = [self.min, self.median, self.max].map(of);
+        if min == max { median } else { format!("{median} ({min} to {max})") }
     }
 
     pub(crate) fn map(self, of: impl Fn(f64) -> f64) -> Self {

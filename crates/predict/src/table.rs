@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use crate::causes;
-use crate::columns::align;
 use crate::comparison::Figures;
 use crate::prediction::{Prediction, Ranges, VmPrediction};
 use crate::range::{Range, time};
 use crate::waited::shown;
+use lowtail_out::align;
 
 /// Who has the figures of a row.
 const KINDS: [&str; 3] = ["recorded", "replayed", "predicted"];
@@ -76,9 +76,7 @@ fn figures(of: &Figures) -> [String; 3] {
 
 /// The middle, with least and greatest where they look otherwise.
 pub(crate) fn range(range: Option<Range>, text: impl Fn(f64) -> String) -> String {
-    let Some(Range { min, median, max }) = range else { return "-".to_owned() };
-    let [min, median, max] = [min, median, max].map(text);
-    if min == max { median } else { format!("{median} ({min} to {max})") }
+    range.map_or_else(|| "-".to_owned(), |range| range.text(text))
 }
 
 /// Whom all VMs waited for, as text.

@@ -69,7 +69,10 @@ pub trait Problem: Sync {
     fn starts(&self) -> Vec<Point>;
 
     /// By how much of its limit each goal's figure is used: 1 is just reached, more is missed.
-    fn strains(&self, measured: &Measured) -> Vec<f64>;
+    fn strains(&self, measured: &Measured) -> Vec<f64> {
+        let goals = self.goals().iter().zip(&measured.goals);
+        goals.map(|(goal, &figure)| strain(goal, figure)).collect()
+    }
 
     /// The part of the work that is lost, of what there was in the run `before` of the same seed. Below 0 if there is more.
     fn lost(&self, before: &Measured, measured: &Measured) -> f64;

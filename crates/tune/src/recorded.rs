@@ -14,7 +14,7 @@ use crate::cost::{Cost, CostFigure};
 use crate::error::Error;
 use crate::parameter::Parameter;
 use crate::point::Point;
-use crate::problem::{Effort, Measured, Problem, Run, VmMeasured, strain};
+use crate::problem::{Effort, Measured, Problem, Run, VmMeasured};
 use crate::recorded_limits;
 use crate::recorded_parameters::{Key, Keys};
 
@@ -78,9 +78,8 @@ impl<'a> RecordedProblem<'a> {
             kind: "VM",
             known: names.clone(),
         };
-        let mut short = SHORT.0.max(SHORT.1 / model.span.as_s_f64()).min(1.0);
-        short =
-            short.min((SHORT_MOST_S / model.span.as_s_f64()).max(SHORT.1 / model.span.as_s_f64()));
+        let of_seconds = |seconds: f64| seconds / model.span.as_s_f64();
+        let mut short = SHORT.0.max(of_seconds(SHORT.1)).min(of_seconds(SHORT_MOST_S)).min(1.0);
         for goal in &goals {
             let mut of = comparison.vms.iter().filter(|vm| goal.is_of(&vm.name)).peekable();
             if of.peek().is_none() {
@@ -241,10 +240,6 @@ impl Problem for RecordedProblem<'_> {
 
     fn starts(&self) -> Vec<Point> {
         self.keys.starts()
-    }
-
-    fn strains(&self, measured: &Measured) -> Vec<f64> {
-        self.goals.iter().zip(&measured.goals).map(|(goal, &figure)| strain(goal, figure)).collect()
     }
 
     fn lost(&self, before: &Measured, measured: &Measured) -> f64 {

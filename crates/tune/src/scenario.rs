@@ -262,10 +262,6 @@ impl Problem for ScenarioProblem {
         all
     }
 
-    fn strains(&self, measured: &Measured) -> Vec<f64> {
-        self.goals.iter().zip(&measured.goals).map(|(goal, &figure)| strain(goal, figure)).collect()
-    }
-
     fn lost(&self, before: &Measured, measured: &Measured) -> f64 {
         if before.cost <= 0.0 {
             return 0.0;

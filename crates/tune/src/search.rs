@@ -244,10 +244,8 @@ fn worst(figures: &[GoalOutcome]) -> f64 {
 }
 
 fn range(values: impl Iterator<Item = f64>) -> Range {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let at = |n: usize| values.get(n).copied().unwrap_or(f64::INFINITY);
-    Range { min: at(0), median: at(values.len() / 2), max: at(values.len().saturating_sub(1)) }
+    let none = Range { min: f64::INFINITY, median: f64::INFINITY, max: f64::INFINITY };
+    Range::of(values.map(Some)).unwrap_or(none)
 }
 
 /// A point by its runs, each beside the one of the same seed in which nothing is changed.

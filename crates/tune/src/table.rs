@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use lowtail_predict::Range;
+use lowtail_out::align;
 
 use crate::tuned::{GoalOutcome, Tuned, TunedPoint};
 
@@ -22,7 +22,8 @@ impl Tuned {
             let chosen = if self.chosen == Some(number) { "*" } else { "" };
             rows.push(self.row(&format!("{number}{chosen}"), point));
         }
-        align(&mut out, &rows);
+        let columns = format!("l{}l", "r".repeat(rows[0].len() - 2));
+        align(&mut out, &columns, &rows);
         for (number, point) in (1..).zip(&self.points) {
             for worse in &point.worse {
                 let _ = writeln!(out, "worse at {number}: {worse}");
@@ -68,7 +69,7 @@ impl Tuned {
     fn row(&self, name: &str, point: &TunedPoint) -> Vec<String> {
         let mut row = vec![name.to_owned()];
         row.extend(point.figures.iter().map(figure));
-        row.push(range(point.lost, percent));
+        row.push(point.lost.text(percent));
         row.push(point.changes.clone());
         row
     }
@@ -79,13 +80,7 @@ fn figure(outcome: &GoalOutcome) -> String {
     let text = |value: f64| {
         if outcome.is_latency { time(value) } else { format!("{value:.1} %") }
     };
-    format!("{}{missed}", range(outcome.figure, text))
-}
-
-/// The middle, with least and greatest where they look otherwise.
-fn range(range: Range, text: impl Fn(f64) -> String) -> String {
-    let [min, median, max] = [range.min, range.median, range.max].map(text);
-    if min == max { median } else { format!("{median} ({min} to {max})") }
+    format!("{}{missed}", outcome.figure.text(text))
 }
 
 fn percent(part: f64) -> String {
@@ -101,25 +96,5 @@ pub(crate) fn time(us: f64) -> String {
         us if us < 1000.0 => format!("{us:.0} us"),
         us if us < 10_000.0 => format!("{:.2} ms", us / 1e3),
         us => format!("{:.1} ms", us / 1e3),
-    }
-}
-
-/// The first and the last column flush left, the others right.
-fn align(out: &mut String, rows: &[Vec<String>]) {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width =
-        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    for row in rows {
-        let mut line = String::from(" ");
-        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            let _ = if column == 0 || column + 1 == columns {
-                write!(line, " {cell:<width$} ")
-            } else {
-                write!(line, " {cell:>width$} ")
-            };
-        }
-        out.push_str(line.trim_end());
-        out.push('\n');
     }
 }

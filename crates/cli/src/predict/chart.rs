@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use lowtail_lab::report::svg::{Scale, escape, px, tick};
+use lowtail_lab::report::svg::{Scale, escape, px};
+use lowtail_lab::report::tails::{self, Frame};
 use lowtail_predict::{Distribution, Range, VmPrediction};
 
 const WIDTH: f64 = 1000.0;
@@ -11,16 +12,7 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 850.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 276.0;
-
-/// Percentiles that have a line, and which part of all is beyond them.
-const LINES: [(&str, f64); 6] = [
-    ("p50", 0.5),
-    ("p90", 0.1),
-    ("p99", 0.01),
-    ("p99.9", 1e-3),
-    ("p99.99", 1e-4),
-    ("p99.999", 1e-5),
-];
+const FRAME: Frame = Frame { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM };
 
 /// A line of the chart: what it is called, its class and how it is dashed, its times from the shortest to the longest.
 type Line<'a> = (&'static str, &'static str, &'static str, Vec<Range>);
@@ -44,7 +36,7 @@ pub(super) fn chart(vm: &VmPrediction) -> Option<String> {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
         escape(&format!("Distribution of wake-up latency of {}", vm.name))
     );
-    axes(&mut out, &x, &y, deepest);
+    tails::axes(&mut out, &FRAME, &x, &y, deepest, "from a wake-up to running, us");
     for (_, class, _, times) in &lines {
         let along = |of: fn(&Range) -> f64| points(times, &x, &y, of);
         let mut back: Vec<String> = along(|range| range.max);
@@ -80,37 +72,6 @@ fn points(
         format!("{} {}", px(x.at(of(range))), px(y(Distribution::tail(n))))
     };
     times.iter().enumerate().map(point).collect()
-}
-
-fn axes(out: &mut String, x: &Scale, y: &dyn Fn(f64) -> f64, deepest: f64) {
-    for us in x.ticks() {
-        let at = px(x.at(us));
-        let _ = writeln!(
-            out,
-            "<line class=\"grid\" x1=\"{at}\" y1=\"{TOP}\" x2=\"{at}\" y2=\"{BOTTOM}\"/>\
-             <text class=\"dim\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            BOTTOM + 17.0,
-            tick(us)
-        );
-    }
-    for (name, tail) in LINES.iter().filter(|(_, tail)| *tail >= deepest) {
-        let at = px(y(*tail));
-        let _ = writeln!(
-            out,
-            "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{at}\" x2=\"{RIGHT}\" y2=\"{at}\"/>\
-             <text class=\"dim\" x=\"{}\" y=\"{at}\" dy=\"4\" text-anchor=\"end\">{name}</text>",
-            LEFT - 8.0
-        );
-    }
-    let _ = writeln!(
-        out,
-        "<text class=\"dim\" x=\"{}\" y=\"{TOP}\" dy=\"4\" text-anchor=\"end\">min</text>\
-         <path class=\"axis\" fill=\"none\" d=\"M{LEFT} {TOP}V{BOTTOM}H{RIGHT}\"/>\
-         <text class=\"dim\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">from a wake-up to running, us</text>",
-        LEFT - 8.0,
-        (LEFT + RIGHT) / 2.0,
-        BOTTOM + 40.0
-    );
 }
 
 fn legend(out: &mut String, lines: &[Line<'_>]) {

@@ -215,6 +215,17 @@ fn said(command: &Predict) -> Vec<(String, Interrupts)> {
     timers.chain(arrivals).collect()
 }
 
+/// Reads a recording whole. What is wrong with the file itself is an error at once; what cannot be predicted from it is the caller's to name.
+pub(crate) fn recording(
+    input: &TraceInput,
+    global: &Global,
+) -> Result<Result<Recording, Error>, Fail> {
+    trace::read(input, global, |input, options| match Recording::read(input, options) {
+        Err(Error::Trace(error)) => Err(error),
+        other => Ok(other),
+    })
+}
+
 pub(crate) fn run(command: &Predict, global: &Global) -> Result<ExitCode, Fail> {
     let (add, question) = added(command)?;
     let outputs = [
@@ -235,13 +246,7 @@ pub(crate) fn run(command: &Predict, global: &Global) -> Result<ExitCode, Fail> 
         | Error::FewWakeups { .. } => Fail::Usage(error.to_string()),
         error => Fail::Input(format!("{file}: {error}")),
     };
-    let recording = trace::read(&command.input, global, |input, options| {
-        match Recording::read(input, options) {
-            Err(Error::Trace(error)) => Err(error),
-            other => Ok(other),
-        }
-    })?;
-    let mut recording = recording.map_err(failed)?;
+    let mut recording = recording(&command.input, global)?.map_err(failed)?;
     recording.set_interrupts(&said(command)).map_err(failed)?;
     let recorded = recorded_scheduler(&recording.host, command.kernel.as_deref());
     let as_it_was = Setup::new(recorded.map_err(failed)?);

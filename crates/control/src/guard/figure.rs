@@ -220,8 +220,8 @@ impl Machine {
     }
 }
 
-/// All that samples have.
-fn merged(samples: &[VmSample]) -> Option<VmSample> {
+/// All that samples have, if there are any.
+pub(super) fn merged(samples: &[VmSample]) -> Option<VmSample> {
     let (first, rest) = samples.split_first()?;
     let mut all = first.clone();
     rest.iter().for_each(|sample| all.merge(sample));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::figure::Verdict;
+use super::figure::{Verdict, merged};
 use super::memory::{GoalState, State};
 use super::{Base, Breach, Machine};
 use lowtail_kernel::VmSample;
@@ -71,10 +71,7 @@ impl Watched {
     }
 
     pub(super) fn merged(&self) -> Option<VmSample> {
-        let (first, rest) = self.recent.split_first()?;
-        let mut all = first.clone();
-        rest.iter().for_each(|sample| all.merge(sample));
-        Some(all)
+        merged(&self.recent)
     }
 
     pub(super) fn recent_base(&self) -> Option<Base> {

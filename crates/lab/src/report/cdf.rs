@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::svg::{Scale, cut, escape, px, tick};
+use super::svg::{Scale, cut, escape, px};
+use super::tails::{self, Frame};
 use crate::figure::figure;
 use crate::metric;
 use crate::outcome::Outcome;
@@ -15,17 +16,7 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 790.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 366.0;
-
-/// Percentiles that have a line, and how many nines (as a power of ten) they are.
-const LINES: [(&str, f64); 7] = [
-    ("p50", 0.5),
-    ("p90", 0.1),
-    ("p99", 0.01),
-    ("p99.9", 1e-3),
-    ("p99.99", 1e-4),
-    ("p99.999", 1e-5),
-    ("p99.9999", 1e-6),
-];
+const FRAME: Frame = Frame { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM };
 
 /// Published figures that are points of a distribution function: name and tail.
 const POINTS: [(&str, f64); 6] =
@@ -59,7 +50,8 @@ pub(super) fn svg(outcome: &Outcome, rows: &[&Row], style: &str) -> String {
          aria-label=\"{}\">\n{style}",
         escape(&format!("Distribution of latency: {}", outcome.title))
     );
-    axes(&mut out, outcome, &x, &y, deepest);
+    let label = format!("latency, {}", metric::unit("p50", outcome.unit));
+    tails::axes(&mut out, &FRAME, &x, &y, deepest, &label);
     for (i, row) in rows.iter().enumerate() {
         let mut path = String::new();
         for (n, (span, tail)) in row.tail.iter().enumerate() {
@@ -109,38 +101,6 @@ fn published(outcome: &Outcome, row: &Row) -> Vec<(&'static str, f64, f64)> {
         Some((*name, claim.published? * factor, *tail))
     });
     points.collect()
-}
-
-fn axes(out: &mut String, outcome: &Outcome, x: &Scale, y: &dyn Fn(f64) -> f64, deepest: f64) {
-    for value in x.ticks() {
-        let at = px(x.at(value));
-        let _ = writeln!(
-            out,
-            "<line class=\"grid\" x1=\"{at}\" y1=\"{TOP}\" x2=\"{at}\" y2=\"{BOTTOM}\"/>\
-             <text class=\"dim\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            BOTTOM + 17.0,
-            tick(value)
-        );
-    }
-    for (name, tail) in LINES.iter().filter(|(_, tail)| *tail >= deepest) {
-        let at = px(y(*tail));
-        let _ = writeln!(
-            out,
-            "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{at}\" x2=\"{RIGHT}\" y2=\"{at}\"/>\
-             <text class=\"dim\" x=\"{}\" y=\"{at}\" dy=\"4\" text-anchor=\"end\">{name}</text>",
-            LEFT - 8.0
-        );
-    }
-    let _ = writeln!(
-        out,
-        "<text class=\"dim\" x=\"{}\" y=\"{TOP}\" dy=\"4\" text-anchor=\"end\">min</text>\
-         <path class=\"axis\" fill=\"none\" d=\"M{LEFT} {TOP}V{BOTTOM}H{RIGHT}\"/>\
-         <text class=\"dim\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">latency, {}</text>",
-        LEFT - 8.0,
-        (LEFT + RIGHT) / 2.0,
-        BOTTOM + 40.0,
-        metric::unit("p50", outcome.unit)
-    );
 }
 
 fn legend(out: &mut String, rows: &[&Row], published: bool) {

@@ -11,6 +11,7 @@ mod strip;
 mod style;
 pub mod svg;
 mod sweep;
+pub mod tails;
 
 use std::fmt::Write as _;
 

@@ -46,10 +46,6 @@ impl Problem for Known {
         (0..3).flat_map(|number| [2, 17].map(|step| none.with(number, Some(step)))).collect()
     }
 
-    fn strains(&self, measured: &Measured) -> Vec<f64> {
-        vec![measured.goals[0] / self.goals[0].limit]
-    }
-
     fn lost(&self, before: &Measured, measured: &Measured) -> f64 {
         1.0 - measured.cost / before.cost
     }

@@ -1,9 +1,9 @@
-//! Aligned columns.
+//! Aligned columns of text.
 
 use std::fmt::Write as _;
 
-/// Columns: `l` flush left, all others right.
-pub(crate) fn align(out: &mut String, columns: &str, rows: &[Vec<String>]) {
+/// Puts `rows` below each other, two spaces apart. `columns` has a letter for each: `l` is flush left, all others are right.
+pub fn align(out: &mut String, columns: &str, rows: &[Vec<String>]) {
     let width =
         |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns.len()).map(width).collect();
