@@ -100,6 +100,7 @@ targets!(
     causes,
     policy,
     ledger,
+    guard,
     stat,
     cgroup,
     cmdline,

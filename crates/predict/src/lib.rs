@@ -45,7 +45,7 @@ pub use grade::{Errors, Grade, Letter, TOLERANCE_US};
 pub use kernel::recorded_scheduler;
 pub use model::{COPIES_MAX, Model, Setup};
 pub use policy::put_in_force;
-pub use prediction::{Change, Prediction, Ranges, VmPrediction, predict};
+pub use prediction::{Change, Prediction, Ranges, VmPrediction, hardly_sleeps, predict};
 pub use range::{Range, time};
 pub use recording::Recording;
 pub use replay::{Replayed, replay};

@@ -166,6 +166,11 @@ pub fn predict(
 /// One that has so small a part of its wake-ups left, and too few to tell their latency, is hardly let run.
 const STARVED: f64 = 0.5;
 
+/// Whether a VM hardly gets to sleep any more: of so many wake-ups so many are left, and p99 can be told no longer.
+pub fn hardly_sleeps(wakeups: (f64, f64), p99_us: (Option<f64>, Option<f64>)) -> bool {
+    p99_us.0.is_some() && p99_us.1.is_none() && wakeups.1 < STARVED * wakeups.0
+}
+
 /// What gets worse for a VM.
 fn worse(vm: &VmPrediction) -> Vec<String> {
     let (Some(before), Some(after)) = (&vm.replayed, &vm.predicted) else { return Vec::new() };
@@ -177,13 +182,11 @@ fn worse(vm: &VmPrediction) -> Vec<String> {
         }
     }
     // Who never gets to sleep is not woken: its waits are in no percentile of wake-ups.
-    if let (Some(from), Some(to)) = (before.wakeups, after.wakeups)
-        && before.p99_us.is_some()
-        && after.p99_us.is_none()
-        && to.median < STARVED * from.median
+    let median = |range: Range| range.median;
+    if let (Some(from), Some(to)) = (before.wakeups.map(median), after.wakeups.map(median))
+        && hardly_sleeps((from, to), (before.p99_us.map(median), after.p99_us.map(median)))
     {
-        let (name, from, to) = (&vm.name, from.median, to.median);
-        worse.push(format!("{name}: wake-ups from {from} to {to}: it hardly gets to sleep"));
+        worse.push(format!("{}: wake-ups from {from} to {to}: it hardly gets to sleep", vm.name));
     }
     if let (Some(before), Some(after)) = (before.cpu_percent, after.cpu_percent) {
         let (from, to) = (before.median, after.median);

@@ -16,6 +16,8 @@ pub mod switches;
 #[cfg(feature = "host")]
 pub mod tap;
 #[cfg(feature = "host")]
+pub mod traced;
+#[cfg(feature = "host")]
 pub mod traffic;
 #[cfg(feature = "host")]
 pub mod tree;

@@ -31,6 +31,8 @@ pub struct VmMeasured {
     pub name: String,
     /// 99th percentile in microseconds, if it has enough values.
     pub p99_us: Option<f64>,
+    /// Wake-ups, or messages, of which that is one.
+    pub wakeups: f64,
     /// What it gets done: percent of a CPU, or Mbit/s.
     pub work: f64,
 }

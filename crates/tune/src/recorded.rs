@@ -215,6 +215,7 @@ impl<'a> RecordedProblem<'a> {
         let measured = vms.into_iter().map(|vm| VmMeasured {
             name: vm.name,
             p99_us: vm.simulated.p99_us,
+            wakeups: vm.simulated.wakeups as f64,
             work: vm.simulated.cpu_percent,
         });
         Ok(Measured { goals, cost, vms: measured.collect(), notes })

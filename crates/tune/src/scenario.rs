@@ -217,6 +217,7 @@ impl ScenarioProblem {
         let measured = |(name, row): &(&str, &Row)| VmMeasured {
             name: lowtail_out::name(name).into_owned(),
             p99_us: us(row, "p99").filter(|_| row.n >= WAKEUPS_MIN_P99),
+            wakeups: row.n as f64,
             work: rate(name, row),
         };
         let vms = rows.iter().map(measured).collect();

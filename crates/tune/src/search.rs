@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lowtail_control::guard;
-use lowtail_predict::Range;
+use lowtail_predict::{Goal, Range, hardly_sleeps};
 
 use crate::anneal::walk;
 use crate::error::Error;
@@ -12,7 +12,7 @@ use crate::front::{Scored, front, is_shorter, thinned};
 use crate::objective::Objective;
 use crate::parallel;
 use crate::point::Point;
-use crate::problem::{Effort, Measured, Problem, Run};
+use crate::problem::{Effort, Measured, Problem, Run, VmMeasured};
 use crate::progress::Progress;
 use crate::prune::pruned;
 use crate::table::time;
@@ -264,27 +264,65 @@ fn of_runs(problem: &dyn Problem, point: &Point, runs: &[(Measured, Measured)]) 
         reached: worst(&figures) <= 1.0,
         figures,
         lost: range(runs.iter().map(|(before, after)| problem.lost(before, after))),
-        worse: worse(problem, runs),
+        worse: worse(problem.goals(), runs),
         policy: problem.policy(point),
     }
 }
 
 /// VMs without a goal whose latency gets worse, by as much as the guard of `host apply` would not have it.
-fn worse(problem: &dyn Problem, runs: &[(Measured, Measured)]) -> Vec<String> {
+fn worse(goals: &[Goal], runs: &[(Measured, Measured)]) -> Vec<String> {
     let Some((first, _)) = runs.first() else { return Vec::new() };
-    let p99 = |of: &Measured, vm: usize| of.vms.get(vm).and_then(|vm| vm.p99_us);
+    let middle = |vm: usize, of: fn(&VmMeasured) -> Option<f64>| {
+        let of = |run: &Measured| run.vms.get(vm).and_then(of);
+        let median = |values: Option<Range>| values.map(|range| range.median);
+        let [before, after] = [
+            Range::of(runs.iter().map(|(before, _)| of(before))),
+            Range::of(runs.iter().map(|(_, after)| of(after))),
+        ];
+        (median(before), median(after))
+    };
     let mut said = Vec::new();
     for (n, vm) in first.vms.iter().enumerate() {
-        if problem.goals().iter().any(|goal| goal.is_of(&vm.name)) {
+        if goals.iter().any(|goal| goal.is_of(&vm.name)) {
             continue;
         }
-        let both = runs.iter().map(|(before, after)| p99(before, n).zip(p99(after, n)));
-        let Some(both) = both.collect::<Option<Vec<(f64, f64)>>>() else { continue };
-        let from = range(both.iter().map(|(before, _)| *before)).median;
-        let to = range(both.iter().map(|(_, after)| *after)).median;
-        if 1e3 * to > guard::worse(1e3 * from) {
+        let p99_us = middle(n, |vm| vm.p99_us);
+        if let (Some(from), Some(to)) = p99_us
+            && 1e3 * to > guard::worse(1e3 * from)
+        {
             said.push(format!("{} p99 from {} to {}", vm.name, time(from), time(to)));
+        }
+        if let (Some(from), Some(to)) = middle(n, |vm| Some(vm.wakeups))
+            && hardly_sleeps((from, to), p99_us)
+        {
+            said.push(format!("{} wake-ups from {from} to {to}: it hardly gets to sleep", vm.name));
         }
     }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(p99_us: Option<f64>, wakeups: f64) -> Measured {
+        let vm = VmMeasured { name: "web".to_string(), p99_us, wakeups, work: 50.0 };
+        Measured { goals: Vec::new(), cost: 1.0, vms: vec![vm], notes: Vec::new() }
+    }
+
+    /// Who hardly gets to sleep has too few wake-ups for a percentile: that is worse, and not unknown.
+    #[test]
+    fn who_never_sleeps_is_worse_off() {
+        let said = |before, after| worse(&[], &[(before, after)]);
+        let before = || run(Some(50.0), 1000.0);
+        assert_eq!(
+            said(before(), run(None, 12.0)),
+            ["web wake-ups from 1000 to 12: it hardly gets to sleep"]
+        );
+        assert_eq!(said(before(), run(Some(5000.0), 900.0)), ["web p99 from 50.0 us to 5.00 ms"]);
+        assert!(said(before(), run(Some(60.0), 900.0)).is_empty(), "by less than the guard minds");
+        assert!(said(run(None, 12.0), run(None, 2.0)).is_empty(), "it had no percentile before");
+        let web: Goal = "web p99 <= 1ms".parse().expect("a goal");
+        assert!(worse(&[web], &[(before(), run(None, 12.0))]).is_empty(), "its goal says that");
+    }
 }

@@ -109,7 +109,9 @@ fn rounds(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fa
     let machines = desired::machines(policy, &found.vms, &capabilities);
     let watching = match args.guard.is_on(args.watch, args.look.no_look) {
         true => {
-            Watching::begin(&args.guard, &dir, &args.wanted.vm, memory.clone(), machines, &signals)?
+            let (memory, predicted) = (memory.clone(), plan::kept(policy, args.watch, &dir));
+            let vms = &args.wanted.vm;
+            Watching::begin(&args.guard, &dir, vms, memory, predicted, machines, &signals)?
         }
         false => None,
     };

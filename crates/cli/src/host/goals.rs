@@ -3,6 +3,7 @@
 use lowtail_control::guard::{GoalState, Memory, State, latency};
 use lowtail_control::reconcile::{Effect, VmEffect};
 use lowtail_kernel::Name;
+use lowtail_out::line;
 
 use super::columns::columns;
 
@@ -46,7 +47,7 @@ pub(crate) fn text(memory: &Memory) -> String {
             figure(goal.before_p99_seconds),
             figure(goal.measured_p99_seconds),
             match &goal.reason {
-                Some(reason) => format!("{}: {}", goal.state.word(), Name::new(reason)),
+                Some(reason) => format!("{}: {}", goal.state.word(), line(reason)),
                 None => goal.state.word().to_string(),
             },
         ]
@@ -55,7 +56,7 @@ pub(crate) fn text(memory: &Memory) -> String {
     let head = ["VM", "goal p99", "predicted", "before", "measured", "goal is"];
     let mut text = if rows.is_empty() { String::new() } else { columns(head, &rows) };
     for of in &memory.reverted {
-        let (vm, why) = (Name::new(&of.vm), Name::new(&of.reason));
+        let (vm, why) = (Name::new(&of.vm), line(&of.reason));
         text += &format!(
             "the guard has reverted the changes of {vm}: {why}; `apply --retry` and another policy try again\n"
         );

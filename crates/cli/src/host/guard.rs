@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration as Wall, Instant};
 
-use lowtail_control::guard::{self, Decision, Guard, Id, Line, Machine, Memory, Owners};
+use lowtail_control::guard::{self, Decision, Guard, Id, Line, Machine, Memory, Owners, Predicted};
 use lowtail_control::manage::{self, Knob};
 use lowtail_control::policy::Policy;
 use lowtail_control::reconcile::{Effect, Round};
@@ -84,6 +84,7 @@ pub(crate) struct Watching<'a> {
     guard: Guard,
     observer: Option<Observer>,
     memory: Memory,
+    predicted: Predicted,
     /// What is changed, and the VMs that have changes, in the order in which those were made.
     knobs: Vec<Knob>,
     in_force: Vec<Id>,
@@ -111,6 +112,7 @@ impl<'a> Watching<'a> {
         dir: &'a Path,
         declared: &[Declared],
         memory: Memory,
+        predicted: Predicted,
         machines: Vec<Machine>,
         signals: &Signals,
     ) -> Result<Option<Self>, Fail> {
@@ -131,6 +133,7 @@ impl<'a> Watching<'a> {
             guard,
             observer: Some(observer),
             memory,
+            predicted,
             knobs: Vec::new(),
             in_force: Vec::new(),
             rounds: 0,
@@ -224,6 +227,7 @@ impl<'a> Watching<'a> {
             self.memory.remember(machine, why);
         }
         self.memory.goals = self.guard.states();
+        self.predicted.put(&mut self.memory.goals);
         if let Err(error) = self.memory.save(self.dir) {
             log.say(Kind::Error, || format!("error: {}: {error}", self.dir.display()));
         }
@@ -264,5 +268,6 @@ fn in_words(decision: &Decision) -> String {
         guard::Kind::Stop => "no other VMs get their changes",
     };
     let vm = vm.as_ref().map(|vm| format!("{}: ", Name::new(vm))).unwrap_or_default();
-    format!("guard: {vm}{what}: {}", Name::new(reason))
+    // Names in it are written as people see them.
+    format!("guard: {vm}{what}: {}", lowtail_out::line(reason))
 }

@@ -1,16 +1,19 @@
 //! `lowtail host plan`: what a policy would change, and why.
 
 use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use lowtail_control::desired::{self, Settings, VcpusBy};
-use lowtail_control::guard::Memory;
+use lowtail_control::guard::{Memory, Predicted, VmPredicted};
 use lowtail_control::manage::{self, Knob, Plan, Refused};
 use lowtail_control::policy::{Policy, Scheduler};
 use lowtail_discover::{Found, Vm};
 use lowtail_kernel::Name;
-use lowtail_predict::{Change, Prediction, Recording, Setup, predict, recorded_scheduler};
+use lowtail_predict::{
+    Change, Prediction, Recording, Setup, VmPrediction, predict, recorded_scheduler,
+};
 use lowtail_trace::Options;
 use serde_json::{Value, json};
 
@@ -91,13 +94,46 @@ fn prediction(
     let failed = |error: lowtail_predict::Error| Fail::Host(format!("--predict: {error}"));
     let recording = Recording::read(&recording[..], &Options::default()).map_err(failed)?;
     let as_it_was = Setup::new(recorded_scheduler(&recording.host, None).map_err(failed)?);
+    let policy = to_predict(policy, args.watch);
+    let change = Change { setup: None, policy: Some(&policy) };
+    let prediction = predict(&recording, &as_it_was, &change, SEEDS, true).map_err(failed)?;
+    let dir = args.state.dir();
+    if let Err(error) = predicted(&policy, &prediction).save(&dir) {
+        out::note(&format!(
+            "note: `status` will not show the prediction: {}: {error}",
+            dir.display()
+        ));
+    }
+    Ok(prediction)
+}
+
+/// The policy as it will be in force: once, without somebody who stays, there is the fair class only.
+fn to_predict(policy: &Policy, watch: bool) -> Policy {
     let mut policy = policy.clone();
-    if !args.watch && policy.scheduler == Scheduler::Auto {
-        // Once, without somebody who stays, there is the fair class only.
+    if !watch && policy.scheduler == Scheduler::Auto {
         policy.scheduler = Scheduler::Fair;
     }
-    let change = Change { setup: None, policy: Some(&policy) };
-    predict(&recording, &as_it_was, &change, SEEDS, true).map_err(failed)
+    policy
+}
+
+/// What `status` shows of a prediction.
+fn predicted(policy: &Policy, prediction: &Prediction) -> Predicted {
+    let of = |vm: &VmPrediction| {
+        let p99_us = vm.predicted.as_ref()?.p99_us?.median;
+        Some(VmPredicted { vm: vm.name.clone(), p99_seconds: p99_us / 1e6 })
+    };
+    Predicted::new(policy, prediction.vms.iter().filter_map(of).collect())
+}
+
+/// What `plan --predict` has predicted of the policy that `apply` puts in force. That it cannot be read is told: nothing depends on it.
+pub(crate) fn kept(policy: &Policy, watch: bool, dir: &Path) -> Predicted {
+    Predicted::of(&to_predict(policy, watch), dir).unwrap_or_else(|error| {
+        out::note(&format!(
+            "note: `status` will not show the prediction: {}: {error}",
+            dir.display()
+        ));
+        Predicted::default()
+    })
 }
 
 pub(crate) fn as_json(found: &Found, settings: &Settings, plan: &Plan) -> Result<Value, Fail> {

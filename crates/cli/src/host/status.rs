@@ -57,8 +57,8 @@ pub(crate) fn run(args: &Status, global: &Global) -> Result<ExitCode, Fail> {
     } else if !global.quiet {
         out::text(&text(&status))?;
         out::text(&scheduler.iter().map(vcpus).collect::<String>())?;
-        // Whoever runs a VM has chosen the name in it.
-        let line = |note: &String| format!("note: {}\n", Name::new(note));
+        // Names in it are written as people see them.
+        let line = |note: &String| format!("note: {}\n", lowtail_out::line(note));
         out::text(&notes.iter().map(line).collect::<String>())?;
         let line = |refused: &Refused| not_given(refused) + "\n";
         out::text(&refused.iter().map(line).collect::<String>())?;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use lowtail_control::guard::Audit;
 use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_standin::{Standin, shown, start};
+use lowtail_testkit::traced::{Call, Traced, sigkill};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -213,6 +214,69 @@ fn a_kill_around_a_revert() {
     }
     println!("{hurting} killed before the revert, {undone} at the start and after it");
     assert!(hurting > 1 && undone > 1, "{hurting} before, {undone} after");
+}
+
+/// Calls of one `apply` from the change that hurts to where it is sure that it stays reverted, killed before number `at` of them.
+fn killed_before(pair: &Pair, place: &Place, at: usize) -> Vec<String> {
+    let [policy, state] = ["p.toml", "s"].map(|name| place.path(name).display().to_string());
+    let line = format!(
+        "{} host apply {policy} --watch --quiet --retry --state {state} --baseline 1s",
+        env!("CARGO_BIN_EXE_lowtail")
+    );
+    let kept = || {
+        let audit = Audit::read(&place.path("s")).expect("an audit log");
+        audit.iter().filter(|line| line.decision == "keep").count()
+    };
+    let before = kept();
+    let mut traced = Traced::start(&line);
+    let (begun, mut calls) = (Instant::now(), Vec::new());
+    loop {
+        assert!(begun.elapsed() < PATIENCE, "{calls:?}");
+        let call = traced.next().expect("it watches until it is killed");
+        // What it sees by itself is no change of the host.
+        let Call::Change(what) = call else { continue };
+        if what.starts_with("bpf") || calls.is_empty() && !pair.is_hurting() {
+            continue;
+        }
+        calls.push(what);
+        if calls.len() > at || kept() > before {
+            sigkill(traced.pid);
+            return calls;
+        }
+    }
+}
+
+/// The same between any two calls that change something, from the change to the end of its revert: some of them, or all with
+/// `LOWTAIL_GUARD_MOMENTS=1000`.
+#[test]
+fn a_kill_at_any_call_of_a_revert() {
+    let Some(pair) = Pair::new("s") else { return };
+    let place = Place::new();
+    place.write("p.toml", pair.policy());
+    let restored = |at: usize, calls: &[String]| {
+        place.line("host revert --state s").expect(0, &[]);
+        assert_eq!(pair.shown(), pair.before, "killed before {at}: {calls:?}");
+        assert!(!place.path("s/host.ledger").exists());
+        // What the guard remembers and has written down can be read, wherever it was killed.
+        let status = place.line("host status --state s --no-look");
+        status.expect(status.code.min(1), &[]);
+        Audit::read(&place.path("s")).expect("an audit log");
+    };
+    let calls = killed_before(&pair, &place, usize::MAX);
+    restored(usize::MAX, &calls);
+    // The weight, the ledger, what is remembered, and the audit log are written and synced at least.
+    assert!(calls.len() > 8, "{calls:?}");
+    let most = std::env::var("LOWTAIL_GUARD_MOMENTS").map_or(8, |n| n.parse().expect("a number"));
+    let n = calls.len().min(most);
+    let mut hurting = 0_usize;
+    for nth in 0..n {
+        let at = (2 * nth + 1) * calls.len() / (2 * n);
+        let calls = killed_before(&pair, &place, at);
+        hurting += usize::from(pair.is_hurting());
+        restored(at, &calls);
+    }
+    println!("{n} of {} moments, {hurting} of them before the revert: {calls:?}", calls.len());
+    assert!(n < 8 || hurting > 0 && hurting < n, "{hurting} of {n} before the revert: {calls:?}");
 }
 
 /// One VM first, then the other one; without `--watch` it ends by itself, and what it has changed stays.

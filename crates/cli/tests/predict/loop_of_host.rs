@@ -51,6 +51,18 @@ weight = 400
 END
 lowtail host plan /tmp/p.toml --state /tmp/s --predict=4s >/tmp/plan.log 2>&1
 echo "harmless plan: $?"
+# What was predicted stands beside what is measured.
+lowtail host apply /tmp/p.toml --watch --state /tmp/s --baseline 2s >/tmp/apply.log 2>&1 &
+apply=$!
+left=100
+until lowtail host status --state /tmp/s --no-look --json >/tmp/status.json 2>&1 && grep -q '"measured_p99_seconds":[0-9]' /tmp/status.json || [ $left = 0 ]; do
+	usleep 300000
+	left=$((left - 1))
+done
+echo "status: $(tr -d '\n ' </tmp/status.json)"
+kill -TERM $apply
+wait $apply
+rm -r /tmp/s
 cat >/tmp/p.toml <<END
 scheduler = "fair"
 [[vm]]
@@ -102,6 +114,18 @@ fn what_hurts_is_foretold_and_undone() {
     let said = String::from_utf8(output.stdout).expect("text").replace('\r', "");
     let has = |line: &str| assert!(said.lines().any(|other| other == line), "{line}\n{said}");
     has("harmless plan: 0");
+    // `plan` has kept its prediction, and `status` shows it beside what is measured.
+    let shown = |key: &str| {
+        let (_, rest) = said.split_once("\nstatus: ").expect("a status");
+        let (status, _) = rest.split_once('\n').expect("a line");
+        let (_, rest) = status.split_once("\"vm\":\"web\"").expect("a goal of web");
+        let (_, figure) = rest.split_once(&format!("\"{key}\":")).expect("a figure");
+        let digits: String = figure.chars().take_while(|c| !matches!(c, ',' | '}')).collect();
+        digits.parse::<f64>().unwrap_or_else(|_| panic!("{key} is {digits}\n{status}"))
+    };
+    let [predicted, measured] = ["predicted_p99_seconds", "measured_p99_seconds"].map(shown);
+    println!("web: p99 predicted {predicted} s, measured {measured} s");
+    assert!(predicted > 0.0 && measured > 0.0);
     has("hurting plan: 1");
     // It never gets to sleep: there are no wake-ups whose latency could be told.
     assert!(said.contains("\nworse: web: wake-ups from "), "{said}");

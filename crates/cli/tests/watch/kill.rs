@@ -5,11 +5,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use lowtail_control::reconcile::InForce;
+use lowtail_testkit::traced::sigkill;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::WaitStatus;
 
 use crate::life::{Change, Phase, World, no_scheduler, until};
-use crate::trace::sigkill;
 
 /// How many moments of each part of a life with the scheduler. To load it takes 2.5 s of the guest's, and a host about as long, so
 /// that not all can be tried; without it all are.

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use lowtail_control::manage::status;
 use lowtail_control::reconcile::{InForce, in_force};
+use lowtail_testkit::traced::{Call, Traced};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::trace::{Call, Traced};
 use crate::vm::Vm;
 
 /// Something of each kind: a weight, a limit, CPUs, a nice value; with sched_ext a class for each thread.

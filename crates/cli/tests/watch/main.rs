@@ -5,7 +5,6 @@
 mod crowded;
 mod kill;
 mod life;
-mod trace;
 mod unit;
 mod vm;
 

@@ -53,7 +53,7 @@ pub struct GoalState {
     pub limit_p99_seconds: Option<f64>,
     /// Before the changes.
     pub before_p99_seconds: Option<f64>,
-    /// What was predicted for it; nobody does yet.
+    /// What `plan --predict` has predicted of this policy.
     #[serde(default)]
     pub predicted_p99_seconds: Option<f64>,
     /// Lately.
@@ -189,6 +189,6 @@ impl Reverted {
 }
 
 /// What tells one policy from another: comments and order of keys do not.
-fn sum(policy: &Policy) -> String {
+pub(super) fn sum(policy: &Policy) -> String {
     format!("{:08x}", crc32fast::hash(format!("{policy:?}").as_bytes()))
 }

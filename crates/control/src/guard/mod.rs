@@ -11,10 +11,13 @@
 mod audit;
 mod decision;
 mod figure;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzz;
 mod judge;
 mod machine;
 mod memory;
 mod owner;
+mod predicted;
 #[cfg(test)]
 mod tests;
 mod trial;
@@ -27,3 +30,4 @@ pub use judge::{Guard, Options};
 pub use machine::{Id, Machine};
 pub use memory::{GoalState, Memory, Reverted, State};
 pub use owner::Owners;
+pub use predicted::{Predicted, VmPredicted};

@@ -61,6 +61,31 @@ pub(super) const LEDGER: Target = Target {
         "-1",
     ],
 };
+pub(super) const GUARD: Target = Target {
+    name: "guard",
+    read: control::guard,
+    bytes_max: 4096,
+    most: Most::TEXT,
+    words: &[
+        "{\"policy\":\"00000000\",\"reverted\":[],\"goals\":[]}",
+        "{\"vm\":",
+        "\"pid\":",
+        "\"started_ticks\":",
+        "\"by_name\":true",
+        "\"reason\":",
+        "\"goal_p99_seconds\":",
+        "\"limit_p99_seconds\":null",
+        "\"before_p99_seconds\":null",
+        "\"measured_p99_seconds\":1e-3",
+        "\"state\":\"kept\"",
+        "\"vms\":[",
+        "\"p99_seconds\":",
+        "\\u001b",
+        "1e308",
+        "-0.0",
+        "4294967296",
+    ],
+};
 pub(super) const STAT: Target =
     text("stat", discover::stat, &[") ", " (", "S", "Z", "X", " 2097216 ", "\n", "4294967296"]);
 pub(super) const CGROUP: Target = text(

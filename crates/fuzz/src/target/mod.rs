@@ -27,6 +27,7 @@ pub const TARGETS: &[Target] = &[
     play::CAUSES,
     host::POLICY,
     host::LEDGER,
+    host::GUARD,
     host::STAT,
     host::CGROUP,
     host::CMDLINE,

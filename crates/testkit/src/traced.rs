@@ -24,7 +24,7 @@ const BPF: [(u64, &str); 5] = [
 
 /// What it is about to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub enum Call {
     /// It sleeps.
     Pause,
     /// It changes something: what, for people.
@@ -33,16 +33,20 @@ pub(crate) enum Call {
 
 /// A traced process; it does not outlive the test.
 #[derive(Debug)]
-pub(crate) struct Traced {
-    pub(crate) pid: Pid,
+pub struct Traced {
+    /// Its number.
+    pub pid: Pid,
     /// How it has ended.
-    pub(crate) ended: Option<WaitStatus>,
+    pub ended: Option<WaitStatus>,
 }
 
 impl Traced {
-    /// Starts a command of the shell, and stops it at its first instruction.
+    /// Starts a command of the shell, and stops it at its first instruction. The thread that does so is the only one that can go on with it.
+    ///
+    /// # Panics
+    /// If it cannot be started or traced.
     #[expect(clippy::zombie_processes, reason = "who traces it waits for it by its number")]
-    pub(crate) fn start(command: &str) -> Self {
+    pub fn start(command: &str) -> Self {
         // It waits until somebody looks on.
         let line = format!("read -r go; exec {command}");
         let mut shell = Command::new("sh");
@@ -60,7 +64,10 @@ impl Traced {
     }
 
     /// Lets it go on until it is about to pause or to change something. `None`: it has ended.
-    pub(crate) fn next(&mut self) -> Option<Call> {
+    ///
+    /// # Panics
+    /// If it is not traced any more.
+    pub fn next(&mut self) -> Option<Call> {
         let mut signal = None;
         loop {
             ptrace::syscall(self.pid, signal.take()).expect("it is stopped");
@@ -109,14 +116,20 @@ impl Traced {
     }
 
     /// Lets it run, with nobody looking on.
-    pub(crate) fn let_go(self) -> Pid {
+    ///
+    /// # Panics
+    /// If it is not traced any more.
+    pub fn let_go(self) -> Pid {
         ptrace::detach(self.pid, None).expect("it is stopped");
         self.pid
     }
 }
 
 /// Kills it, and waits until it is gone.
-pub(crate) fn sigkill(pid: Pid) {
+///
+/// # Panics
+/// If it is no child of ours.
+pub fn sigkill(pid: Pid) {
     kill(pid, Signal::SIGKILL).expect("a child of ours");
     while !matches!(
         waitpid(pid, Some(WaitPidFlag::__WALL)).expect("a child of ours"),
