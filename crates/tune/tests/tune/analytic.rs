@@ -57,7 +57,7 @@ impl Problem for Known {
         let off = if run.effort == Effort::Short { 1.01 } else { 1.0 };
         let latency_us = (1100.0 - 1000.0 * help) * off * (1.0 + self.noise * (2.0 * luck - 1.0));
         let work = 100.0 * (1.0 - 0.3 * help * help - 0.2 * harm);
-        let vms = vec![VmMeasured { name: "batch".to_owned(), p99_us: None, work }];
+        let vms = vec![VmMeasured { name: "batch".to_owned(), p99_us: None, wakeups: 0.0, work }];
         Ok(Some(Measured { goals: vec![latency_us], cost: work, vms, notes: Vec::new() }))
     }
 
