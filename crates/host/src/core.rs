@@ -34,6 +34,7 @@ macro_rules! with_sched {
             queue: &mut core.queue,
             timers: &mut core.timers,
             tickled: &mut core.tickled,
+            slices: &mut core.slices,
             recorder: &mut core.recorder,
             groups: &mut core.groups,
             pass: &mut core.pass,
@@ -329,8 +330,7 @@ impl Core {
         debug_assert!(pcpu.switching.is_none());
         pcpu.tickled = false;
         pcpu.stats.schedules += 1;
-        let old_slice = pcpu.slice;
-        self.queue.cancel(old_slice);
+        self.slices[p.index()].cancel(&mut self.queue);
         if let Some(v) = prev {
             self.suspend(v);
             self.host.vcpus[v.index()].blocked |= self.progress[v.index()].paused.is_some();
@@ -338,8 +338,10 @@ impl Core {
         (self.groups, self.pass) = (0, Pass::default());
         let decision = with_sched!(self, schedule, p, prev);
         if let Some(span) = decision.run_for {
-            let span = span.max(self.costs.timer_slop);
-            self.pcpus[p.index()].slice = self.queue.at(now + span, Event::SliceOver(p));
+            let slice = &mut self.slices[p.index()];
+            // The scheduler may have ended it in its pass.
+            slice.cancel(&mut self.queue);
+            slice.over_in((now, span), p, &mut self.queue);
         }
         self.send_tickles(Duration::ZERO, Some((p, Duration::ZERO)));
         match (prev, decision.next) {
@@ -542,7 +544,8 @@ impl Core {
         if pcpu.switching.is_some() {
             pcpu.tickled = true;
         } else if pcpu.interrupted > self.host.now {
-            pcpu.slice = self.queue.at(pcpu.interrupted, Event::SliceOver(p));
+            let at = pcpu.interrupted;
+            self.slices[p.index()].over_at(at, p, &mut self.queue);
         } else {
             self.schedule(p);
         }

@@ -147,7 +147,9 @@ fn a_warm_host_allocates_nothing() {
         credit(CreditVersion::Today),
         credit2(Credit2Version::Xen481),
         credit2(Credit2Version::Xen410),
+        credit(CreditVersion::Mended),
         credit2(Credit2Version::Xen421),
+        credit2(Credit2Version::Mended),
         SchedulerConfig::SmallFirst(SmallFirstConfig::default()),
     ] {
         allocates_nothing(&format!("{scheduler:?}"), &host(scheduler.clone()));

@@ -28,9 +28,11 @@ fn all() -> Vec<(&'static str, SchedulerConfig)> {
         ("credit 2007", credit(CreditVersion::Xen2007)),
         ("credit 4.8", credit(CreditVersion::Xen48)),
         ("credit today", credit(CreditVersion::Today)),
+        ("credit mended", credit(CreditVersion::Mended)),
         ("credit2 4.8.1", credit2(Credit2Version::Xen481)),
         ("credit2 4.10", credit2(Credit2Version::Xen410)),
         ("credit2 4.21", credit2(Credit2Version::Xen421)),
+        ("credit2 mended", credit2(Credit2Version::Mended)),
         ("fair 2.6.39", fair(FairVersion::Linux2639)),
         ("fair 4.18", fair(FairVersion::Linux418)),
         ("fair 5.4", fair(FairVersion::Linux54)),
@@ -278,7 +280,7 @@ fn shares_follow_four_weights_except_under_credit() {
         let (short, long) = (error(10), error(300));
         match name {
             "credit 2007" => assert!(short > 0.02 && long > 0.02, "{name}: {short} {long}"),
-            "credit 4.8" | "credit today" => {
+            "credit 4.8" | "credit today" | "credit mended" => {
                 assert!(short > 0.02 && long <= 0.02, "{name}: {short} {long}");
             }
             _ => assert!(short <= 0.02 && long <= 0.02, "{name}: {short} {long}"),

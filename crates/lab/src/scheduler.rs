@@ -202,6 +202,7 @@ pub fn describe(scheduler: &SchedulerConfig) -> String {
                 CreditVersion::Xen2007 => "2007",
                 CreditVersion::Xen48 => "4.8",
                 CreditVersion::Today => "today",
+                CreditVersion::Mended => "mended",
             };
             let boost = match (config.boost, config.boost_preempts_boost) {
                 (false, _) => ", no boost",
@@ -220,6 +221,7 @@ pub fn describe(scheduler: &SchedulerConfig) -> String {
                 Credit2Version::Xen481 => "4.8.1",
                 Credit2Version::Xen410 => "4.10 to 4.20",
                 Credit2Version::Xen421 => "4.21",
+                Credit2Version::Mended => "mended",
             };
             let runqueue = match config.runqueue {
                 RunqueueScope::Core => "core",

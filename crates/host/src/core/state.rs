@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::host_state::HostState;
 use crate::ids::Vcpu;
 use crate::record::Recorder;
-use crate::sched::{Pass, Scheduler};
+use crate::sched::{Pass, Scheduler, Slice};
 use crate::stats::{PcpuStats, VcpuStats, Worst};
 
 /// A pCPU as the host sees it.
@@ -19,7 +19,6 @@ pub(super) struct PcpuState {
     pub(super) tickled: bool,
     /// The context is being switched, away from this vCPU (or from idle).
     pub(super) switching: Option<Option<Vcpu>>,
-    pub(super) slice: Timer,
     /// A tick is ahead.
     pub(super) ticking: bool,
     /// It reschedules at the end of an interrupt that is under way.
@@ -100,6 +99,8 @@ pub(crate) struct Core {
     pub(super) tickled: CpuSet,
     pub(crate) recorder: Recorder,
     pub(super) pcpus: Vec<PcpuState>,
+    /// When each pCPU's slice is over.
+    pub(super) slices: Vec<Slice>,
     pub(super) progress: Vec<Progress>,
     pub(super) costs: Costs,
     /// Ways of each vCPU, and those of the wake-up that is handled.
@@ -166,7 +167,6 @@ impl Core {
         let pcpus = host.current.iter().map(|_| PcpuState {
             tickled: false,
             switching: None,
-            slice: Timer::NONE,
             ticking: false,
             reschedule: false,
             deferred: false,
@@ -176,6 +176,8 @@ impl Core {
             stats: PcpuStats::default(),
             busy_since: Time::ZERO,
         });
+        let slop = config.costs.timer_slop;
+        let slices = host.current.iter().map(|_| Slice::new(slop)).collect();
         let usual_way = Way::of(&config.costs);
         let ways = config.vms.iter().flat_map(|vm| {
             (0..usize::from(vm.vcpus)).map(|vcpu| vm.ways.get(vcpu).copied().unwrap_or(usual_way))
@@ -189,6 +191,7 @@ impl Core {
             tickled: CpuSet::EMPTY,
             recorder: Recorder::new(config.records),
             pcpus: pcpus.collect(),
+            slices,
             progress: progress.collect(),
             costs: config.costs,
             sibling_percent: config.sibling_speed_percent.into(),

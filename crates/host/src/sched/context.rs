@@ -1,6 +1,6 @@
 //! What a scheduler can see and do while the host calls it.
 
-use lowtail_engine::{EventQueue, Time, Timer};
+use lowtail_engine::{Duration, EventQueue, Time, Timer};
 
 use crate::cpu_set::CpuSet;
 use crate::event::{Event, SchedTimer};
@@ -19,6 +19,43 @@ pub struct Pass {
     pub throttled: u32,
 }
 
+/// When a pCPU's slice is over: the timer that enters its scheduler then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slice {
+    timer: Timer,
+    at: Time,
+    /// It ends so long after it is set at the earliest.
+    slop: Duration,
+}
+
+impl Slice {
+    /// None, on a host with timers of this slop.
+    pub(crate) fn new(slop: Duration) -> Self {
+        Slice { timer: Timer::NONE, at: Time::ZERO, slop }
+    }
+
+    /// Takes it back.
+    pub(crate) fn cancel(&mut self, queue: &mut EventQueue<Event>) {
+        queue.cancel(self.timer);
+    }
+
+    /// The slice of `p` is over in `span` from now.
+    pub(crate) fn over_in(
+        &mut self,
+        (now, span): (Time, Duration),
+        p: Pcpu,
+        queue: &mut EventQueue<Event>,
+    ) {
+        self.over_at(now + span.max(self.slop), p, queue);
+    }
+
+    /// The slice of `p` is over at that time, whatever the slop.
+    pub(crate) fn over_at(&mut self, at: Time, p: Pcpu, queue: &mut EventQueue<Event>) {
+        self.at = at;
+        self.timer = queue.at(at, Event::SliceOver(p));
+    }
+}
+
 /// What a scheduler can see and do while it handles a call.
 #[derive(Debug)]
 pub struct SchedContext<'a> {
@@ -27,6 +64,7 @@ pub struct SchedContext<'a> {
     pub(crate) queue: &'a mut EventQueue<Event>,
     pub(crate) timers: &'a mut Vec<Timer>,
     pub(crate) tickled: &'a mut CpuSet,
+    pub(crate) slices: &'a mut [Slice],
     pub(crate) recorder: &'a mut Recorder,
     pub(crate) groups: &'a mut u32,
     pub(crate) pass: &'a mut Pass,
@@ -61,6 +99,18 @@ impl SchedContext<'_> {
     /// Makes `p` enter its scheduler soon. Several tickles before it gets there are one.
     pub fn tickle(&mut self, p: Pcpu) {
         self.tickled.insert(p);
+    }
+
+    /// Makes `p` enter its scheduler at `at`, if it does not earlier. It needs no tickle: only its timer is set. What `p` decides
+    /// itself meanwhile replaces that.
+    pub fn end_slice(&mut self, p: Pcpu, at: Time) {
+        let now = self.host.now;
+        let slice = &mut self.slices[p.index()];
+        if self.queue.is_pending(slice.timer) && slice.at <= at {
+            return;
+        }
+        slice.cancel(self.queue);
+        slice.over_in((now, at.saturating_since(now)), p, self.queue);
     }
 
     /// Has [`Scheduler::timer`](super::Scheduler::timer) called at `at`; an earlier setting of the same timer is undone.

@@ -97,6 +97,7 @@ use crate::sched::context::SchedContext;
 use crate::sched::scheduler::{Decision, Scheduler};
 use crate::topology::set_of_each;
 
+use config::MIN_TIMER;
 pub use config::{CreditConfig, CreditKeys, CreditVersion};
 pub use state::Credit;
 use state::{Priority, Runq, Unit};
@@ -105,7 +106,8 @@ impl Credit {
     /// Whether the rate limit keeps `v` on its pCPU, and if so, until when (`csched_schedule`).
     ///
     /// Xen means to program no timer shorter than 100 us, but compares the time *run* with that (0053127890, 2016), and
-    /// `CSCHED_MIN_TIMER` is the number 100, of nanoseconds: it never matters. What is left is programmed, however short.
+    /// `CSCHED_MIN_TIMER` is the number 100, of nanoseconds: it never matters. What is left is programmed, however short. Mended, it is
+    /// as Xen means it.
     fn rate_limited(&self, cx: &SchedContext<'_>, v: Vcpu) -> Option<Duration> {
         let limit = self.config.ratelimit;
         let state = cx.vcpu(v);
@@ -114,7 +116,8 @@ impl Credit {
         if yielded || run >= limit || !state.runnable() || self.is(CreditVersion::Xen2007) {
             return None;
         }
-        Some(limit - run)
+        let rest = limit - run;
+        Some(if self.is(CreditVersion::Mended) { rest.max(MIN_TIMER) } else { rest })
     }
 
     /// Hands the pCPU from `prev` to `next` in the charging of run time.

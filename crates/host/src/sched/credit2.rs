@@ -4,7 +4,7 @@
 //! front. Nobody is boosted: a server that slept is ahead simply because it burnt less.
 //! When the best credit of a queue is used up, everybody in it gets 10 ms more.
 //!
-//! Three sets of rules, all from `xen/common/sched_credit2.c` (since 2019
+//! Three sets of rules and one of our own, from `xen/common/sched_credit2.c` (since 2019
 //! `xen/common/sched/credit2.c`):
 //!
 //! * [`Credit2Version::Xen481`]: RELEASE-4.8.1. A wake-up tickles the pCPU whose credit is
@@ -18,6 +18,10 @@
 //!   condition for the reset of credits (changed by dae7b62e97 in 4.14), not modelled.
 //! * [`Credit2Version::Xen421`]: 4.21, and what came to 4.20.2 and 4.19.3: as above, and the credit of the vCPU that was just
 //!   preempted counts as that of a waiter (commit ae648e9f80).
+//!
+//! * [`Credit2Version::Mended`]: 4.21 with the patch of `patches/xen`. If only the rate limit keeps a waker from preempting, the timer
+//!   of the pCPU where the limit is over first is set to that end (`runq_tickle`); nobody is tickled for it. The 50 us of tolerance
+//!   are gone.
 //!
 //! What differs from Xen: locks are always free (Xen tries them and gives up), and where 4.8.1 picks a random pCPU of a queue we go
 //! round.

@@ -18,5 +18,6 @@ pub mod small_first;
 
 pub use crate::event::SchedTimer;
 pub use crate::host_state::HostState;
+pub(crate) use context::Slice;
 pub use context::{Pass, SchedContext};
 pub use scheduler::{Decision, Scheduler};

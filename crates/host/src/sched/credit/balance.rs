@@ -74,7 +74,7 @@ impl Credit {
             cx.note(p, v, Note::NotTickled);
             return;
         };
-        if self.is(CreditVersion::Today) {
+        if self.is_today() {
             self.idlers.remove(target);
         }
         cx.tickle(target);
@@ -202,8 +202,9 @@ impl Credit {
         own: Priority,
     ) -> Option<Vcpu> {
         let now = cx.now();
+        let today = self.is_today();
         let runq = &mut self.runqs[p.index()];
-        if self.config.version == CreditVersion::Today {
+        if today {
             if now.since(runq.last_search) <= SEARCH_LIMIT {
                 return None;
             }
@@ -227,7 +228,7 @@ impl Credit {
                 let workers = workers.and(cx.host.topology.nodes[node]);
                 // 4.8 always begins with the lowest one.
                 let after = match self.config.version {
-                    CreditVersion::Today => self.search_bias[node],
+                    CreditVersion::Today | CreditVersion::Mended => self.search_bias[node],
                     _ => Pcpu(CpuSet::MAX_PCPUS - 1),
                 };
                 let found = self.search_among(cx, p, own, soft_step, workers, after);

@@ -22,6 +22,9 @@ pub enum CreditVersion {
     /// Xen as of 2026.
     #[serde(rename = "today")]
     Today,
+    /// The same with the patch of patches/xen: what is left of the rate limit is programmed, but no less than 100 us.
+    #[serde(rename = "mended")]
+    Mended,
 }
 
 scheduler_parameters! {
@@ -54,6 +57,9 @@ scheduler_parameters! {
         kick_away_boosts: bool,
     }
 }
+
+/// `CSCHED_MIN_TIMER`, as it is meant: `XEN_SYSCTL_SCHED_RATELIMIT_MIN`, 100 us.
+pub(super) const MIN_TIMER: Duration = Duration::from_us(100);
 
 impl CreditConfig {
     /// The defaults of `version`.

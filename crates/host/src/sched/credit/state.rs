@@ -105,6 +105,11 @@ impl Credit {
         self.config.version == version
     }
 
+    /// Whether the rules are those of today, mended or not.
+    pub(super) fn is_today(&self) -> bool {
+        self.is(CreditVersion::Today) || self.is(CreditVersion::Mended)
+    }
+
     pub(super) fn unit(&mut self, v: Vcpu) -> &mut Unit {
         &mut self.units[v.index()]
     }

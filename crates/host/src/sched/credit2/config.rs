@@ -20,6 +20,10 @@ pub enum Credit2Version {
     /// Xen 4.21.
     #[serde(rename = "4.21")]
     Xen421,
+    /// Xen 4.21 with the patch of patches/xen: a wake-up that the rate limit holds up waits until the limit is over, not until the
+    /// slice is.
+    #[serde(rename = "mended")]
+    Mended,
 }
 
 /// Which pCPUs share a run queue (`credit2_runqueue`).

@@ -25,6 +25,8 @@ pub struct Credit2 {
     /// Whether pCPUs under the rate limit are left alone, and caps, soft affinity and the
     /// floor under credits exist.
     pub(super) since_410: bool,
+    /// Whether a wake-up that the rate limit holds up has the pCPU's timer end with the limit.
+    pub(super) mended: bool,
     pub(super) ratelimit_ns: i64,
     pub(super) migrate_resist_ns: i64,
     pub(super) units: Vec<Unit>,
@@ -42,6 +44,7 @@ impl Credit2 {
     pub fn new(config: Credit2Config) -> Self {
         Credit2 {
             since_410: config.version >= Credit2Version::Xen410,
+            mended: config.version == Credit2Version::Mended,
             ratelimit_ns: config.ratelimit.as_ns() as i64,
             migrate_resist_ns: config.migrate_resist.as_ns() as i64,
             units: Vec::new(),

@@ -1,5 +1,7 @@
 //! Whom credit2 interrupts for a vCPU that has become runnable.
 
+use lowtail_engine::Time;
+
 use super::state::{Credit2, ns};
 use super::unit::CREDIT_INIT_NS;
 use crate::cpu_set::CpuSet;
@@ -25,10 +27,14 @@ impl Credit2 {
         let idler = masks[first..].iter().find_map(pick);
         // Else a busy one that nobody has tickled yet.
         let busy = queue.active.minus(queue.idle).minus(queue.tickled).and(*state.hard());
+        let mut limited = None;
         let target = idler.or_else(|| match self.since_410 {
-            true => self.best_victim(cx, v, busy),
+            true => self.best_victim(cx, v, busy, &mut limited),
             false => self.lowest_credit(cx, v, busy),
         });
+        if let (None, Some((end, p))) = (target, limited) {
+            cx.end_slice(p, end);
+        }
         if let Some(p) = target {
             self.tickle(cx, p);
             self.unit(v).tickled_cpu = Some(p);
@@ -62,13 +68,19 @@ impl Credit2 {
     }
 
     /// Since 4.10 (`tickle_score`): the own pCPU if preempting there is right and it is
-    /// preferred, else the one with the highest score.
-    fn best_victim(&mut self, cx: &SchedContext<'_>, v: Vcpu, busy: CpuSet) -> Option<Pcpu> {
+    /// preferred, else the one with the highest score. `limited` as in [`score`](Self::score).
+    fn best_victim(
+        &mut self,
+        cx: &SchedContext<'_>,
+        v: Vcpu,
+        busy: CpuSet,
+        limited: &mut Option<(Time, Pcpu)>,
+    ) -> Option<Pcpu> {
         let state = cx.vcpu(v);
         let own = state.processor;
         let mut best: Option<(i64, Pcpu)> = None;
         if busy.has(own) {
-            let score = self.score(cx, v, own);
+            let score = self.score(cx, v, own, limited);
             if score > 0 {
                 if state.soft().has(own) {
                     return Some(own);
@@ -77,7 +89,7 @@ impl Credit2 {
             }
         }
         for p in busy.minus(CpuSet::only(own)).iter() {
-            let score = self.score(cx, v, p);
+            let score = self.score(cx, v, p, limited);
             if score > best.map_or(0, |(s, _)| s) {
                 best = Some((score, p));
             }
@@ -85,14 +97,21 @@ impl Credit2 {
         best.map(|(_, p)| p)
     }
 
-    /// How right it is for `v` to preempt on `p`; zero or less is not at all.
-    fn score(&mut self, cx: &SchedContext<'_>, v: Vcpu, p: Pcpu) -> i64 {
+    /// How right it is for `v` to preempt on `p`; zero or less is not at all. If it is mended and only the rate limit speaks against
+    /// it, `limited` becomes `p` and when its limit is over, unless there is one where it is over earlier.
+    fn score(
+        &mut self,
+        cx: &SchedContext<'_>,
+        v: Vcpu,
+        p: Pcpu,
+        limited: &mut Option<(Time, Pcpu)>,
+    ) -> i64 {
         let Some(current) = cx.current(p) else { return -1 };
         let now_ns = ns(cx.now());
         let theirs = cx.vcpu(current);
         let ran_ns = now_ns - ns(theirs.since);
         let limit_ns = self.ratelimit_ns - TICKLE_TOLERANCE_NS;
-        if limit_ns > 0 && ran_ns <= limit_ns {
+        if !self.mended && limit_ns > 0 && ran_ns <= limit_ns {
             return -1;
         }
         self.burn(now_ns, current);
@@ -100,6 +119,14 @@ impl Credit2 {
         let mut score = self.credit(Some(v)) - self.credit(Some(current));
         if state.processor != p {
             score -= self.migrate_resist_ns;
+        }
+        // No tolerance: a pCPU that is tickled earlier refuses, and sets its timer to 500 us at least.
+        if self.mended && score > 0 && ran_ns < self.ratelimit_ns {
+            let end = theirs.since + self.config.ratelimit;
+            if limited.is_none_or(|(first, _)| end < first) {
+                *limited = Some((end, p));
+            }
+            return -1;
         }
         if score > 0 {
             score += CREDIT_INIT_NS * i64::from(state.soft().has(p));
