@@ -51,7 +51,7 @@ pub struct DomainInfo {
     pub id: DomainId,
     /// Its name, chosen by who has made it.
     pub name: Name,
-    /// `pv`, `pvh` or `hvm`; not known of dom0.
+    /// `pv`, `pvh` or `hvm`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// The pool that it is in.

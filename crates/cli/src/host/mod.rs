@@ -3,6 +3,7 @@
 mod apply;
 mod columns;
 mod doctor;
+mod domains;
 mod effect;
 #[cfg(test)]
 mod example;
@@ -25,6 +26,7 @@ mod uplinks;
 mod vms;
 mod wanted;
 mod wording;
+mod xen_record;
 
 use std::process::ExitCode;
 
