@@ -79,7 +79,7 @@ impl<O: Observer> Schedule<O> {
                 }
             }
             event::SWITCH_INFCONT => {
-                self.continues(timed, VcpuId::from_words(words[0], words[1]))?
+                self.continues(timed, VcpuId::from_words(words[0], words[1]))?;
             }
             event::CONTINUE_RUNNING => self.continues(timed, VcpuId::from_packed(words[0]))?,
             event::CSCHED_TICKLE
