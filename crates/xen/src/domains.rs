@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::survey::Vif;
+use crate::domain::Vif;
 use crate::toolstack::DomainId;
 
 /// A domain as its configuration has it.

@@ -4,6 +4,7 @@
 //! Xen for its own; [`Toolstack`] makes domains and pools of pCPUs with `xl`; [`Survey`] is what `xl` says of all that there is, and
 //! [`Xentrace`] what Xen's scheduler does meanwhile.
 
+mod domain;
 mod domains;
 mod error;
 #[cfg(feature = "fuzzing")]
@@ -23,13 +24,14 @@ mod vcpu_clock;
 mod vcpu_list;
 mod xentrace;
 
+pub use domain::{DomainInfo, VcpuInfo, Vif};
 pub use error::Error;
 pub use info::HypervisorInfo;
 pub use pools::PoolInfo;
 pub use presence::Presence;
 pub use scheduler::SchedulerParameters;
 pub use store::{LONGEST_VALUE, Store};
-pub use survey::{DomainInfo, Survey, VcpuInfo, Vif};
+pub use survey::Survey;
 pub use toolstack::{Domain, DomainId, NewDomain, Toolstack};
 pub use vcpu::OwnVcpu;
 pub use vcpu_clock::VcpuClock;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::survey::VcpuInfo;
+use crate::domain::VcpuInfo;
 use crate::table;
 use crate::toolstack::DomainId;
 
