@@ -5,14 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lowtail_discover::Declared;
-use lowtail_kernel::Roots;
 use lowtail_kernel::signals::Signals;
 use lowtail_observe::record::{Failure, Options, Recorder, Summary};
 use lowtail_out::{Access, Output};
-use lowtail_xen::Presence;
 use serde_json::json;
 
-use super::{privileges, xen_record};
+use super::privileges;
 use crate::exit::Fail;
 use crate::global::Global;
 use crate::out;
@@ -59,9 +57,6 @@ pub(crate) struct Record {
 const BUFFER_MIB: u32 = 16;
 
 pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
-    if Presence::of(&Roots::default()) == Presence::ControlDomain {
-        return xen_record::run(args, global);
-    }
     let options = Options {
         declared: args.vm.clone(),
         threshold: args.on_delay,
