@@ -16,6 +16,8 @@ pub enum KnownBy {
     Program,
     /// The operator has declared it.
     Declared,
+    /// Xen's toolstack says so.
+    Xen,
 }
 
 /// Who has chosen a VM's name.
@@ -71,6 +73,7 @@ impl fmt::Display for KnownBy {
             KnownBy::Kvm => "KVM",
             KnownBy::Program => "program",
             KnownBy::Declared => "declared",
+            KnownBy::Xen => "Xen",
         })
     }
 }

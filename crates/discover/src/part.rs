@@ -36,11 +36,11 @@ pub(super) fn part(kind: Kind, comm: &str, own: Option<&Path>, main: bool) -> Pa
         Kind::Libvirt | Kind::Qemu => qemu(comm),
         Kind::Firecracker => firecracker(comm),
         Kind::CloudHypervisor => cloud_hypervisor(comm),
-        Kind::Declared | Kind::Kvm => {
+        Kind::Declared | Kind::Kvm | Kind::Xen => {
             qemu(comm).or_else(|| firecracker(comm)).or_else(|| cloud_hypervisor(comm))
         }
     };
-    let main = main && !matches!(kind, Kind::Declared | Kind::Kvm);
+    let main = main && !matches!(kind, Kind::Declared | Kind::Kvm | Kind::Xen);
     by_name.unwrap_or(if main { Part::Emulator } else { Part::Worker })
 }
 

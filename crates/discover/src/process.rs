@@ -48,7 +48,7 @@ pub(super) fn name(kind: Kind, cmdline: &str) -> Option<String> {
             let file = path.unwrap_or(socket).rsplit('/').next()?;
             Some(file.split('.').next()?.to_string())
         }
-        Kind::Declared | Kind::Kvm => None,
+        Kind::Declared | Kind::Kvm | Kind::Xen => None,
     };
     name.filter(|name| !name.is_empty())
 }

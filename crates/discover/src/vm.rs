@@ -26,6 +26,10 @@ pub enum Kind {
     Kvm,
     /// A control group or a process that the user has declared.
     Declared,
+    /// A domain of Xen's, seen from its dom0.
+    #[serde(skip_deserializing)]
+    #[schemars(skip)]
+    Xen,
 }
 
 /// What a thread does for its VM.
@@ -117,7 +121,7 @@ impl Vm {
         let vcpus = self.threads.iter().filter(|thread| matches!(thread.role, Role::Vcpu(_)));
         let vcpus = vcpus.count();
         let counted = match self.origin.known_by {
-            KnownBy::Libvirt => vcpus,
+            KnownBy::Libvirt | KnownBy::Xen => vcpus,
             KnownBy::Kvm | KnownBy::Program | KnownBy::Declared => vcpus.min(cpus),
         };
         counted as u64

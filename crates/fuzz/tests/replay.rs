@@ -120,6 +120,7 @@ targets!(
     flow_maps,
     record_maps,
     http,
+    xl,
 );
 
 /// No reader is left out: each is replayed here, and has a target of libFuzzer's.

@@ -28,6 +28,7 @@ pub mod signals;
 pub mod syscall;
 pub mod tc;
 pub mod thread;
+pub mod tool;
 
 pub use effect::{VmEffect, VmSample};
 pub use error::Error;

@@ -103,14 +103,14 @@ pub(crate) fn rank(blame: BTreeMap<Runner, u64>) -> Vec<Blame> {
     for (runner, ready_ns) in blame {
         match runner {
             Runner::Others => others_ns += ready_ns,
-            runner => ranked.push(Blame { runner, ready_ns }),
+            runner => ranked.push(Blame { runner, ready_ns, reason: None }),
         }
     }
     // Of equal ones, the names decide: so they come, and the sort is stable.
     ranked.sort_by_key(|blame| std::cmp::Reverse(blame.ready_ns));
     others_ns += ranked.drain(NAMES.min(ranked.len())..).map(|blame| blame.ready_ns).sum::<u64>();
     if others_ns > 0 {
-        ranked.push(Blame { runner: Runner::Others, ready_ns: others_ns });
+        ranked.push(Blame { runner: Runner::Others, ready_ns: others_ns, reason: None });
     }
     ranked
 }

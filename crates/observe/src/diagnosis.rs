@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{Histogram, QueueBlame, Runner, Sender, Snapshot, VmSnapshot};
 use lowtail_discover::Role;
 use lowtail_kernel::Name;
+use lowtail_trace::Reason;
 
 /// Where a VM's requests wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -141,6 +142,9 @@ pub struct Cause {
     pub culprit: Culprit,
     /// Their part, 0 to 1: of the ready time, or of the bytes that left before the VM's packets.
     pub ratio: f64,
+    /// Why a runner ran most of that time and the VM did not, where the hypervisor's own records say so (Xen).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
     /// What a sender sends, through the uplink where it sends most, in bits per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_second: Option<f64>,
@@ -322,7 +326,7 @@ fn look(vm: &VmSnapshot, snapshot: &Snapshot, thresholds: &Thresholds) -> Vec<Fi
     let throttled: u64 = vm.throttled.iter().map(|group| group.throttled_periods).sum();
     if throttled >= LATE_MIN.min(periods) && throttled > 0 {
         let culprit = Culprit::Runner(Runner::Quota);
-        let cause = Cause { culprit, ratio: 1.0, bits_per_second: None };
+        let cause = Cause { culprit, ratio: 1.0, reason: None, bits_per_second: None };
         tell(Symptom::Throttling, throttled as f64 / periods.max(1) as f64, vec![cause]);
     }
     if hurts(&back_end, thresholds.host) {
@@ -366,17 +370,28 @@ fn p99_s(waits: &Histogram) -> f64 {
 /// Because of whom the threads of these roles waited.
 fn causes(vm: &VmSnapshot, role: impl Fn(&Role) -> bool) -> Vec<Cause> {
     let mut all: Vec<(&Runner, u64)> = Vec::new();
+    let mut reasons: Vec<(&Runner, Reason, u64)> = Vec::new();
     for blame in vm.threads.iter().filter(|t| role(&t.role)).flat_map(|t| &t.blame) {
         match all.iter_mut().find(|(runner, _)| *runner == &blame.runner) {
             Some((_, ns)) => *ns += blame.ready_ns,
             None => all.push((&blame.runner, blame.ready_ns)),
         }
+        let Some(reason) = blame.reason else { continue };
+        match reasons.iter_mut().find(|r| (r.0, r.1) == (&blame.runner, reason)) {
+            Some((.., ns)) => *ns += blame.ready_ns,
+            None => reasons.push((&blame.runner, reason, blame.ready_ns)),
+        }
     }
     let total: u64 = all.iter().map(|(_, ns)| ns).sum();
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    let first_reason = |runner: &Runner| {
+        let its = reasons.iter().filter(|(of, ..)| *of == runner);
+        its.max_by_key(|(_, reason, ns)| (*ns, std::cmp::Reverse(*reason))).map(|r| r.1)
+    };
     let cause = |(runner, ns): &(&Runner, u64)| Cause {
         culprit: Culprit::Runner((*runner).clone()),
         ratio: *ns as f64 / total.max(1) as f64,
+        reason: first_reason(runner),
         bits_per_second: None,
     };
     all.iter().take(CAUSES_MAX).map(cause).collect()
@@ -397,6 +412,7 @@ fn senders(blame: &QueueBlame, rate: impl Fn(&Sender) -> f64) -> Vec<Cause> {
     let cause = |(sender, bytes): (&Sender, u64)| Cause {
         culprit: Culprit::Sender(sender.clone()),
         ratio: bytes as f64 / blame.bytes_ahead.max(1) as f64,
+        reason: None,
         bits_per_second: Some(rate(sender)),
     };
     blame.senders.iter().take(CAUSES_MAX).map(|sent| cause((&sent.sender, sent.bytes))).collect()
@@ -429,8 +445,8 @@ mod tests {
             preemption_latency: Histogram::default(),
             current_wait_ns: 0,
             blame: vec![
-                Blame { runner: Runner::Kernel(Name::new("kworker")), ready_ns: 1 },
-                Blame { runner: other, ready_ns: 3 },
+                Blame { runner: Runner::Kernel(Name::new("kworker")), ready_ns: 1, reason: None },
+                Blame { runner: other, ready_ns: 3, reason: None },
             ],
         };
         VmSnapshot {

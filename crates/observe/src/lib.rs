@@ -27,6 +27,7 @@ mod throttle;
 mod tracker;
 mod traffic;
 mod vm_key;
+pub mod xen;
 
 pub(crate) use allot::{Candidate, choose};
 pub use diagnosis::{Cause, Culprit, Diagnosis, Finding, Queue, Symptom, Thresholds, Unit};

@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use super::Histogram;
 use lowtail_discover::{Kind, Origin, Role, Tap};
 use lowtail_kernel::Name;
+use lowtail_trace::Reason;
 
 /// All VMs, over one interval.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -74,9 +75,9 @@ pub struct VmSnapshot {
     /// How it is known that it is a VM, and who has named it.
     #[serde(flatten)]
     pub origin: Origin,
-    /// Its process; with `started_ticks` unique.
+    /// Its process; with `started_ticks` unique. Of a Xen's domain its number.
     pub pid: u32,
-    /// When that process started, in clock ticks since boot.
+    /// When that process started, in clock ticks since boot. Of a Xen's domain 0.
     pub started_ticks: u64,
     /// It ended within the interval; figures are up to then.
     pub ended: bool,
@@ -185,6 +186,9 @@ pub struct Blame {
     /// For how long the thread was ready while they ran, in nanoseconds (JSON: seconds).
     #[serde(rename = "ready_seconds", serialize_with = "seconds::ns")]
     pub ready_ns: u64,
+    /// Why they ran and the thread did not, where the hypervisor's own records say so (Xen).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
 }
 
 /// Who ran instead.

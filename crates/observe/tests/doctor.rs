@@ -2,7 +2,7 @@
 
 use lowtail_kernel::marks::{Survey, Use};
 use lowtail_kernel::sched_ext::NEEDS;
-use lowtail_observe::doctor::{Check, Diagnosis, Host, Program, Qdisc, State, examine};
+use lowtail_observe::doctor::{Check, Command, Diagnosis, Host, Program, Qdisc, State, examine};
 
 use lowtail_testkit::needs::{is_root, skip};
 use lowtail_testkit::tree::{Groups, Tree};
@@ -69,6 +69,8 @@ fn good() -> (Tree, Host) {
         load: yes,
         qdiscs: fair,
         marks: Survey::default,
+        xen: || unreachable!("no host of Xen's"),
+        installed: |_| false,
     };
     (tree, host)
 }
@@ -239,6 +241,8 @@ fn a_host_that_has_nothing() {
         load: no,
         qdiscs: || Err("no".into()),
         marks: Survey::default,
+        xen: || unreachable!("no host of Xen's"),
+        installed: |_| false,
     };
     let diagnosis = examine(&nothing);
     assert_eq!(diagnosis.worst(), State::Missing);
@@ -246,6 +250,29 @@ fn a_host_that_has_nothing() {
     for check in diagnosis.checks.iter().filter(|check| check.state != State::Ok) {
         assert!(check.consequence.is_some() && check.remedy.is_some(), "{check:?}");
     }
+}
+
+/// What is asked in dom0, where the toolstack has an answer or none, and in a guest.
+#[test]
+fn a_host_of_xen() {
+    let (tree, mut host) = good();
+    tree.write("sys/hypervisor/type", "xen\n");
+    let guest = examine(&host);
+    assert_eq!(check(&guest, "xen").state, State::Note);
+    assert!(guest.works(Command::Observe), "a guest may have guests of its own");
+    tree.write("proc/xen/capabilities", "control_d\n");
+    host.xen = || Err(lowtail_xen::Error::NotInstalled { program: "xl" });
+    let bare = examine(&host);
+    assert_eq!((bare.worst(), check(&bare, "xentrace").state), (State::Missing, State::Missing));
+    assert!(check(&bare, "xen").consequence.as_ref().expect("one").contains("xen-utils"));
+    assert!(!bare.works(Command::Vms) && !bare.works(Command::Observe));
+    host.xen = || Ok(lowtail_xen::Survey::default());
+    host.installed = |program| program == "xentrace";
+    let whole = examine(&host);
+    assert_eq!(whole.worst(), State::Note, "{whole:?}");
+    assert!(whole.works(Command::Vms) && whole.works(Command::Record));
+    assert!(!whole.works(Command::Apply), "no policy changes a host of Xen's");
+    assert!(whole.checks.iter().all(|check| check.id != "bpf" && check.id != "kvm"));
 }
 
 /// Here, where the rest of the tests loads programs as root: so the doctor must say that it can be done. The

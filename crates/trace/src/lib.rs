@@ -51,6 +51,7 @@ mod recorded_host;
 mod schedule;
 mod source;
 mod stats;
+mod stretches;
 mod table;
 mod tables;
 mod vcpu;
@@ -80,6 +81,7 @@ pub use queues::{
     AheadInterval, QueueBlame, QueueInterval, Sender, SenderBytes, UplinkBytes, UplinkQueues,
 };
 pub use stats::{Distribution, SAMPLES_FAIR, SAMPLES_MAX, SAMPLES_TOTAL_MAX};
+pub use stretches::{Ahead, Stretch, Stretched};
 pub use vcpu::VCPUS_MAX;
 
 /// Tells what is in a trace.
@@ -99,6 +101,19 @@ pub fn info<R: Read>(input: R, options: &Options) -> Result<Info, Error> {
 /// As [`info()`].
 pub fn latency<R: Read>(input: R, options: &Options) -> Result<Latency, Error> {
     latency::latency(input, options)
+}
+
+/// Tells of each wait and each run of a vCPU when it has ended, in ticks of the time stamp counter. Of a Xen's records; what is of a Linux host is
+/// told by [`events`].
+///
+/// # Errors
+/// As [`info()`].
+pub fn stretches<R: Read>(
+    input: R,
+    options: &Options,
+    each: impl FnMut(Stretch),
+) -> Result<Stretched, Error> {
+    stretches::stretches(input, options, each)
 }
 
 /// Finds out how fast the trace's counter ran, reading all of it.

@@ -75,6 +75,8 @@ pub(crate) trait Observer {
     fn run(&mut self, vcpu: &Vcpu, run: Run) -> Result<(), Error>;
     /// A vCPU, idle or not, began to run on a pCPU.
     fn dispatched(&mut self, _vcpu: &Vcpu, _number: usize, _pcpu: u16, _at: u64) {}
+    /// A vCPU turned out to have run since the beginning.
+    fn found(&mut self, _vcpu: &Vcpu, _number: usize) {}
     /// A vCPU began to wait.
     fn waits(&mut self, _vcpu: usize, _origin: Origin) {}
     /// A wait ended.
@@ -192,6 +194,22 @@ impl<O: Observer> Schedule<O> {
         let vcpu = self.vcpus.get_mut(number);
         (vcpu.blocking, vcpu.yielding, vcpu.seen) = (false, false, true);
         Ok(())
+    }
+
+    /// `number` goes on running on `pcpu`. If nothing has been heard of it nor of that pCPU's runner, it has run there since the beginning: a vCPU
+    /// that computes alone is never switched.
+    pub(crate) fn keeps(&mut self, number: usize, pcpu: u16) {
+        let vcpu = self.vcpus.get_mut(number);
+        let Some(on) = self.pcpus.get_mut(pcpu) else { return };
+        if vcpu.seen || vcpu.state != State::Unknown || on.current.is_some() {
+            return;
+        }
+        let Some(since) = on.log.reveal(runner(vcpu, number)) else { return };
+        vcpu.note_pcpu(pcpu);
+        vcpu.seen = true;
+        vcpu.state = State::Running { pcpu, since, whole: false };
+        on.current = Some(number);
+        self.observer.found(self.vcpus.get(number), number);
     }
 
     /// `number` leaves `pcpu`; its state is still the old one and is overwritten by the caller.

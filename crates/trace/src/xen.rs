@@ -78,8 +78,10 @@ impl<O: Observer> Schedule<O> {
                     self.vcpus.get_mut(number).yielding = true;
                 }
             }
-            event::SWITCH_INFCONT => self.continues(VcpuId::from_words(words[0], words[1])),
-            event::CONTINUE_RUNNING => self.continues(VcpuId::from_packed(words[0])),
+            event::SWITCH_INFCONT => {
+                self.continues(timed, VcpuId::from_words(words[0], words[1]))?;
+            }
+            event::CONTINUE_RUNNING => self.continues(timed, VcpuId::from_packed(words[0]))?,
             event::CSCHED_TICKLE
             | event::CSCHED_BOOST_START
             | event::CSCHED_BOOST_END
@@ -90,10 +92,11 @@ impl<O: Observer> Schedule<O> {
     }
 
     /// The vCPU goes on running: whatever it did before did not end its run.
-    fn continues(&mut self, id: VcpuId) {
-        if let Some(number) = self.vcpus.find(id.packed()) {
-            let vcpu = self.vcpus.get_mut(number);
-            (vcpu.blocking, vcpu.yielding) = (false, false);
-        }
+    fn continues(&mut self, timed: &Timed, id: VcpuId) -> Result<(), Error> {
+        let number = self.vcpu(id, timed.offset)?;
+        let vcpu = self.vcpus.get_mut(number);
+        (vcpu.blocking, vcpu.yielding) = (false, false);
+        self.keeps(number, timed.pcpu);
+        Ok(())
     }
 }

@@ -37,6 +37,31 @@ pub enum Error {
         /// What it said.
         says: String,
     },
+    /// A program of the toolstack is not installed.
+    #[error(
+        "there is no `{program}` in /usr/sbin, /sbin, /usr/bin, /bin or /usr/local: it is in xen-utils (Debian, Ubuntu), xen-tools \
+         (Qubes, XCP-ng) or xen-runtime (Fedora)"
+    )]
+    NotInstalled {
+        /// Which.
+        program: &'static str,
+    },
+    /// What it prints is not what it prints on a host of Xen's.
+    #[error("{command}: {says}")]
+    Unread {
+        /// The command.
+        command: &'static str,
+        /// What is wrong with that.
+        says: String,
+    },
+    /// Somebody takes Xen's trace records already: each record goes to one of those who take them.
+    #[error("process {pid}, `{program}`, records Xen's trace already; wait for its end, or end it")]
+    TraceInUse {
+        /// The process.
+        pid: u32,
+        /// What it runs.
+        program: String,
+    },
     /// Xen refuses to say what CPU time a vCPU has got.
     #[error("CPU time of vCPU {vcpu} of domain {domain}: {source}")]
     CpuTime {

@@ -30,7 +30,7 @@ pub(crate) fn run(_args: &Doctor, global: &Global) -> Result<ExitCode, Fail> {
         let bug = |error: serde_json::Error| Fail::Bug(format!("JSON: {error}"));
         let commands: serde_json::Map<String, serde_json::Value> = COMMANDS
             .iter()
-            .map(|(command, name)| (name.to_string(), works(&diagnosis, *command).into()))
+            .map(|(command, name)| (name.to_string(), diagnosis.works(*command).into()))
             .collect();
         let (worst, checks) = (worst.map_err(bug)?, checks.map_err(bug)?);
         out::json(&json!({ "worst": worst, "capabilities": commands, "checks": checks }))?;
@@ -43,12 +43,6 @@ pub(crate) fn run(_args: &Doctor, global: &Global) -> Result<ExitCode, Fail> {
         State::Degraded => exit::SHORT.into(),
         State::Missing => exit::HOST.into(),
     })
-}
-
-/// Whether nothing is missing that the command needs.
-fn works(diagnosis: &Diagnosis, command: Command) -> bool {
-    let vital = |check: &&Check| check.needed_for.contains(&command);
-    !diagnosis.checks.iter().filter(vital).any(|check| check.state == State::Missing)
 }
 
 fn text(diagnosis: &Diagnosis, color: bool) -> String {
@@ -89,7 +83,7 @@ fn verdict(diagnosis: &Diagnosis) -> String {
         .filter(|state| count(*state) > 0)
         .map(|state| format!("{} {}", count(state), word(state)));
     let names = |wanted: bool| -> Vec<&str> {
-        let some = COMMANDS.iter().filter(|(command, _)| works(diagnosis, *command) == wanted);
+        let some = COMMANDS.iter().filter(|(command, _)| diagnosis.works(*command) == wanted);
         some.map(|(_, name)| *name).collect()
     };
     let (can, cannot) = (names(true), names(false));

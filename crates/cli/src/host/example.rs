@@ -45,7 +45,11 @@ pub(crate) fn snapshot() -> Snapshot {
         current_wait_ns: 0,
         blame,
     };
-    let blame = vec![Blame { runner: Runner::Vm(Name::new("batch"), 77), ready_ns: 400_000_000 }];
+    let blame = vec![Blame {
+        runner: Runner::Vm(Name::new("batch"), 77),
+        ready_ns: 400_000_000,
+        reason: None,
+    }];
     let vm = |name: &str, pid, thread| VmSnapshot {
         name: Name::new(name),
         kind: Kind::Qemu,

@@ -3,6 +3,7 @@
 mod apply;
 mod columns;
 mod doctor;
+mod domains;
 mod effect;
 #[cfg(test)]
 mod example;
@@ -25,10 +26,13 @@ mod uplinks;
 mod vms;
 mod wanted;
 mod wording;
+mod xen_record;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use lowtail_kernel::Roots;
+use lowtail_xen::Presence;
 
 use crate::exit::{self, Fail};
 use crate::global::Global;
@@ -65,11 +69,17 @@ pub(crate) enum Host {
     Schema,
 }
 
+/// Whether this is the control domain of a Xen host.
+fn is_dom0() -> bool {
+    Presence::of(&Roots::default()) == Presence::ControlDomain
+}
+
 pub(crate) fn run(command: &Host, global: &Global) -> Result<ExitCode, Fail> {
     match command {
         Host::Doctor(args) => doctor::run(args, global),
         Host::Vms(args) => vms::run(args, global),
         Host::Observe(args) => observe::run(args, global),
+        Host::Record(args) if is_dom0() => xen_record::run(args, global),
         Host::Record(args) => record::run(args, global),
         Host::Plan(args) => plan::run(args, global),
         Host::Apply(args) => apply::run(args, global),

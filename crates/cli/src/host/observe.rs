@@ -9,10 +9,13 @@ use std::time::{Duration as Wall, Instant};
 use lowtail_discover::Declared;
 use lowtail_engine::Duration;
 use lowtail_kernel::signals::{self, Signals};
+use lowtail_kernel::{Error, Roots};
+use lowtail_observe::xen::{XenObserver, XenOptions};
 use lowtail_observe::{
     Diagnosis, Finding, Interface, Observer, Options, Snapshot, THREADS_MAX, THREADS_USUAL,
     Thresholds, VmSnapshot, kernel_memory_bytes,
 };
+use lowtail_xen::Presence;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event;
 use serde_json::{Value, json};
@@ -30,6 +33,9 @@ use crate::span::{of_wall, span};
 const LOOK: Wall = Wall::from_millis(100);
 /// From one look for new VMs to the next, in long intervals.
 const LOOK_AROUND: Wall = Wall::from_secs(1);
+
+/// Xen's trace buffers for each pCPU: a busy one makes some 2 MB of records a second, and they are fetched each tenth of it.
+pub(super) const XEN_BUFFER_BYTES: u64 = 1 << 20;
 
 /// `lowtail host observe`.
 #[derive(Debug, clap::Args)]
@@ -100,8 +106,12 @@ fn interval(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
     let uplinks = args.uplink.iter().map(|name| Interface::by_name(name));
     let uplinks = uplinks.collect::<Result<Vec<_>, _>>()?;
+    let on_xen = Presence::of(&Roots::default()) == Presence::ControlDomain;
+    if on_xen {
+        not_on_xen(args)?;
+    }
     // A thread has its own: before any other begins.
-    privileges::keep(privileges::OBSERVE);
+    privileges::keep(if on_xen { privileges::XEN } else { privileges::OBSERVE });
     let thresholds = Thresholds {
         cpu: args.wakeup_latency,
         host: args.host_latency,
@@ -117,14 +127,20 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
         let mb = kernel_memory_bytes(args.threads) / 1_000_000;
         out::remark(global, &format!("--threads {}: {mb} MB of kernel memory", args.threads));
     }
-    let observer = Observer::start(Options {
-        declared: args.vm.clone(),
-        names: args.names.clone(),
-        threads: args.threads,
-        network: !args.no_network,
-        uplinks,
-        ..Options::default()
-    })?;
+    let observer = match on_xen {
+        true => Source::Xen(Box::new(XenObserver::start(XenOptions {
+            names: args.names.clone(),
+            buffer_bytes: XEN_BUFFER_BYTES,
+        })?)),
+        false => Source::Linux(Box::new(Observer::start(Options {
+            declared: args.vm.clone(),
+            names: args.names.clone(),
+            threads: args.threads,
+            network: !args.no_network,
+            uplinks,
+            ..Options::default()
+        })?)),
+    };
     let mut watch = Watch {
         observer,
         diagnosis: Diagnosis::new(thresholds),
@@ -170,9 +186,50 @@ fn serve(address: SocketAddr, args: &Observe) -> Result<Metrics, Fail> {
     Ok(metrics)
 }
 
+/// What is for hosts with KVM only.
+fn not_on_xen(args: &Observe) -> Result<(), Fail> {
+    let threads = args.threads != THREADS_USUAL;
+    let options = [
+        ("--vm", !args.vm.is_empty()),
+        ("--uplink", !args.uplink.is_empty()),
+        ("--threads", threads),
+    ];
+    match options.into_iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(Fail::Usage(format!(
+            "{option} is for hosts with KVM; on a host of Xen's, domains are what xl lists: leave it out"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Who sees what VMs do.
+enum Source {
+    /// Programs in the kernel.
+    Linux(Box<Observer>),
+    /// Xen's own records.
+    Xen(Box<XenObserver>),
+}
+
+impl Source {
+    fn look_around(&mut self) -> Result<(), Error> {
+        match self {
+            Source::Linux(observer) => observer.look_around(),
+            // It looks at domains when it has to.
+            Source::Xen(_) => Ok(()),
+        }
+    }
+
+    fn snapshot(&mut self) -> Result<Snapshot, Error> {
+        match self {
+            Source::Linux(observer) => observer.snapshot(),
+            Source::Xen(observer) => observer.snapshot(),
+        }
+    }
+}
+
 /// An observer and who looks at what it sees.
 struct Watch {
-    observer: Observer,
+    observer: Source,
     diagnosis: Diagnosis,
     metrics: Option<Metrics>,
     signals: Signals,

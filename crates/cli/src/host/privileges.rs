@@ -19,6 +19,16 @@ pub(crate) const RECORD: &[Capability] = &[
     Capability::CAP_FOWNER,
 ];
 
+/// What it takes in a dom0 of Xen's, for `xl` and `xentrace`, which this process starts: hypercalls, and memory that stays where it is.
+pub(crate) const XEN: &[Capability] = &[
+    Capability::CAP_SYS_ADMIN,
+    Capability::CAP_IPC_LOCK,
+    Capability::CAP_KILL,
+    Capability::CAP_DAC_OVERRIDE,
+    Capability::CAP_CHOWN,
+    Capability::CAP_FOWNER,
+];
+
 /// Gives up all capabilities but these, for this thread and those that it begins, and for whatever it would execute. To be
 /// called before there are other threads. Where that fails it is told: nothing else fails for it.
 pub(crate) fn keep(needed: &[Capability]) {

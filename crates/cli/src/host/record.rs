@@ -22,18 +22,18 @@ use crate::span::wall;
 pub(crate) struct Record {
     /// Where to write the recording; `lowtail trace` reads it
     #[arg(long, short, value_name = "FILE")]
-    output: PathBuf,
+    pub(super) output: PathBuf,
     /// A VM that lowtail does not find: NAME=CGROUP or NAME=PID; repeat for more. With --on-delay,
     /// only waits of VMs named here count
     #[arg(long, value_name = "NAME=GROUP|PID")]
-    vm: Vec<Declared>,
+    pub(super) vm: Vec<Declared>,
     /// How long to record, such as 10s or 500ms [default: until Ctrl-C]
     #[arg(long, value_name = "SPAN", value_parser = wall, conflicts_with = "on_delay")]
-    duration: Option<Duration>,
+    pub(super) duration: Option<Duration>,
     /// Write nothing until a VM's thread has waited longer than this to run, such as 5ms;
     /// then what came before it, and 100 ms after it
     #[arg(long, value_name = "SPAN", value_parser = wall)]
-    on_delay: Option<Duration>,
+    pub(super) on_delay: Option<Duration>,
     /// How much to keep of the time before the wait
     #[arg(long, value_name = "SPAN", value_parser = wall, default_value = "2s")]
     #[arg(requires = "on_delay", conflicts_with = "duration")]
@@ -44,20 +44,23 @@ pub(crate) struct Record {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
     /// Memory in the kernel for each CPU's events, in MiB; an event takes 16 bytes, and all CPUs
-    /// together 1 GiB at most
-    #[arg(long, value_name = "MIB", default_value_t = 16)]
+    /// together 1 GiB at most [default: 16; of Xen's trace buffers, which stay until the next boot, 1]
+    #[arg(long, value_name = "MIB")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
-    buffer: u32,
+    pub(super) buffer: Option<u32>,
     /// Record threads only, not who fills the uplinks
     #[arg(long)]
     no_network: bool,
 }
 
+/// Memory for each CPU's events, in MiB.
+const BUFFER_MIB: u32 = 16;
+
 pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
     let options = Options {
         declared: args.vm.clone(),
         threshold: args.on_delay,
-        ring_bytes: u64::from(args.buffer) << 20,
+        ring_bytes: u64::from(args.buffer.unwrap_or(BUFFER_MIB)) << 20,
         network: !args.no_network,
         ..Options::default()
     };
@@ -153,7 +156,7 @@ pub(super) fn in_memory(
 }
 
 /// Names what is at fault.
-fn wrong(target: &Path, failure: Failure) -> Fail {
+pub(super) fn wrong(target: &Path, failure: Failure) -> Fail {
     match failure {
         Failure::Write(error) => Fail::Host(format!("{}: {error}", lowtail_out::path(target))),
         Failure::Nobody(_) => Fail::Usage(failure.to_string()),

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use lowtail_discover::{Declared, Found, Kind, Role, Vm, scan};
 use lowtail_kernel::Roots;
+use lowtail_xen::Presence;
 use serde_json::json;
 
+use super::domains;
 use crate::exit::Fail;
 use crate::global::Global;
 use crate::out;
@@ -21,6 +23,9 @@ pub(crate) struct Vms {
 }
 
 pub(crate) fn run(args: &Vms, global: &Global) -> Result<ExitCode, Fail> {
+    if Presence::of(&Roots::default()) == Presence::ControlDomain {
+        return domains::run(&args.vm, global);
+    }
     let found = scan(&Roots::default(), &args.vm);
     if global.json {
         let vms = serde_json::to_value(&found.vms);
@@ -119,5 +124,6 @@ fn run_by(kind: Kind) -> &'static str {
         Kind::CloudHypervisor => "Cloud Hypervisor",
         Kind::Kvm => "another",
         Kind::Declared => "declared",
+        Kind::Xen => "Xen",
     }
 }

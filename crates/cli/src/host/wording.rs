@@ -93,7 +93,9 @@ pub(crate) fn sentence(finding: &Finding) -> String {
                     format!("; cause: {who} stopped it {ratio} of the wait{others}")
                 }
                 Culprit::Runner(_) => {
-                    format!("; cause: {who} ran on its CPU {ratio} of the wait{others}")
+                    let why = first.reason.map(|reason| format!(" ({})", reason.words()));
+                    let why = why.unwrap_or_default();
+                    format!("; cause: {who} ran on its CPU {ratio} of the wait{why}{others}")
                 }
                 Culprit::Sender(_) if own(first) => {
                     format!("; cause: its own traffic, {ratio} of the bytes ahead{others}")
@@ -118,7 +120,12 @@ fn culprit(cause: &Cause) -> String {
 
 /// What an operator does next about `findings`, one line for each kind of remedy.
 pub(crate) fn next_steps(findings: &[Finding]) -> Vec<&'static str> {
+    // On a host of Xen's, where schedulers say why, policies are not for it.
+    let of_xen = |finding: &Finding| finding.causes.iter().any(|cause| cause.reason.is_some());
     let step = |finding: &Finding| match finding.symptom {
+        Symptom::WakeupLatency | Symptom::ReadyTime if of_xen(finding) => {
+            "next: `lowtail host doctor` tells of the scheduler; `lowtail host record`, then `lowtail predict FILE --ratelimit 0us`, what another rate limit changes"
+        }
         Symptom::WakeupLatency | Symptom::ReadyTime | Symptom::BackendLatency => {
             "next: set weights or caps in a policy, and ask `lowtail host plan POLICY` what it changes"
         }

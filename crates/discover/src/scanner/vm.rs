@@ -266,5 +266,7 @@ fn word(kind: Kind) -> &'static str {
         Kind::CloudHypervisor => "cloud-hypervisor",
         Kind::Kvm => "kvm",
         Kind::Declared => "process",
+        // `xl` names all domains.
+        Kind::Xen => "domain",
     }
 }

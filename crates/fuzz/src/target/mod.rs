@@ -7,6 +7,7 @@ mod play;
 mod serve;
 mod toml;
 mod trace;
+mod xen;
 
 use crate::reader::Target;
 
@@ -47,4 +48,5 @@ pub const TARGETS: &[Target] = &[
     host::FLOW_MAPS,
     host::RECORD_MAPS,
     serve::HTTP,
+    xen::XL,
 ];

@@ -1,8 +1,8 @@
 //! Rules of iptables, old and new, as the programs that save them print them.
 
 use super::survey::{Survey, known};
-use super::tool;
 use crate::Name;
+use crate::tool;
 
 /// Each prints all tables. What stands in nftables, the plain ones may print, or the `-nft-` ones.
 const PROGRAMS: [&str; 6] = [

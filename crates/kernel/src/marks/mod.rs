@@ -10,7 +10,6 @@ mod memory;
 mod nft;
 mod scan;
 mod survey;
-mod tool;
 
 pub use mask::{MARK_STEPS, Mask, VMS_MAX};
 pub use memory::survey;

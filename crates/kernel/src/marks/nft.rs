@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::survey::{Survey, known};
-use super::tool;
 use crate::Name;
+use crate::tool;
 
 pub(super) fn read(survey: &mut Survey) {
     match tool::output("nft", &["--json", "list", "ruleset"]) {

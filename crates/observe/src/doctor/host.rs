@@ -9,6 +9,7 @@ use lowtail_kernel::Roots;
 use lowtail_kernel::file;
 use lowtail_kernel::marks::{Survey, survey};
 use lowtail_kernel::release;
+use lowtail_kernel::tool;
 
 /// The compiled programs.
 const PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/doctor.bpf.o"));
@@ -35,6 +36,10 @@ pub struct Host {
     pub qdiscs: fn() -> Result<Vec<Qdisc>, String>,
     /// Who uses packet mark bits.
     pub marks: fn() -> Survey,
+    /// What the toolstack says of a host of Xen's.
+    pub xen: fn() -> Result<lowtail_xen::Survey, lowtail_xen::Error>,
+    /// Whether this program is installed.
+    pub installed: fn(&str) -> bool,
 }
 
 impl Default for Host {
@@ -45,6 +50,8 @@ impl Default for Host {
             load,
             qdiscs: qdisc::all,
             marks: survey,
+            xen: lowtail_xen::Survey::read,
+            installed: |program| tool::find(program).is_some(),
         }
     }
 }

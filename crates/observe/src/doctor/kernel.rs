@@ -44,7 +44,7 @@ pub(super) fn checks(host: &Host) -> Vec<Check> {
     checks
 }
 
-fn release(host: &Host) -> Check {
+pub(super) fn release(host: &Host) -> Check {
     let release = host.proc("sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_string());
     let check = Check::ok("kernel", "kernel", format!("Linux {release}"));
     let check = check.needed_for(&[Observe, Record, Apply]);

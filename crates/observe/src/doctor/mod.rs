@@ -15,17 +15,30 @@ mod network;
 mod processors;
 mod qdisc;
 mod symbols;
+mod xen;
+
+use lowtail_xen::Presence;
 
 pub use check::{Check, Command, Diagnosis, State};
 pub use host::{Host, Program};
 pub use qdisc::Qdisc;
 
-/// Looks at everything.
+/// Looks at everything. In a dom0 of Xen's, VMs are domains: what is asked of a host with KVM is left out there.
 pub fn examine(host: &Host) -> Diagnosis {
+    let presence = Presence::of(&host.roots);
+    if presence == Presence::ControlDomain {
+        let mut checks = vec![kernel::release(host)];
+        checks.extend(xen::checks(host));
+        checks.extend(network::uplink_checks(host));
+        return Diagnosis { checks, not_for_this_host: vec![Command::Apply] };
+    }
     let mut checks = kernel::checks(host);
     checks.extend(processors::checks(host));
     checks.extend(network::checks(host));
     checks.push(marks::check(host));
     checks.extend(machines::checks(host));
-    Diagnosis { checks }
+    if presence == Presence::Guest {
+        checks.push(xen::guest());
+    }
+    Diagnosis { checks, not_for_this_host: Vec::new() }
 }

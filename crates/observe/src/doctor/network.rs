@@ -46,6 +46,13 @@ pub(super) fn checks(host: &Host) -> Vec<Check> {
     ]
 }
 
+/// What concerns the uplinks of any host.
+pub(super) fn uplink_checks(host: &Host) -> Vec<Check> {
+    let uplinks = uplinks(host);
+    let symbols = Symbols::find(host, &DISCIPLINES.map(|(_, symbol, module)| (symbol, module)));
+    vec![queues(host, &uplinks, &symbols), limits(host, &uplinks)]
+}
+
 /// Interfaces with a device behind them that are up.
 fn uplinks(host: &Host) -> Vec<Uplink> {
     let names = host.list_sys("class/net").into_iter().filter_map(|name| {

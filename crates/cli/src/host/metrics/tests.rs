@@ -203,7 +203,7 @@ fn whatever_machines_do_it_is_openmetrics_and_no_counter_falls() {
                     ready_after_wakeup_ns: 0,
                     ready_after_preemption_ns: 0,
                     current_wait_ns: 0,
-                    blame: vec![Blame { runner, ready_ns: random(1_000_000_000) }],
+                    blame: vec![Blame { runner, ready_ns: random(1_000_000_000), reason: None }],
                 });
             }
             if random(2) == 0 {
@@ -241,7 +241,11 @@ fn a_scrape_is_bounded_and_says_what_it_leaves_out() {
         blame: (0..40)
             .map(|n| {
                 let name = Name::new("\u{202e}".repeat(300));
-                Blame { runner: Runner::Process(name, tid * 40 + n), ready_ns: 1_000_000 }
+                Blame {
+                    runner: Runner::Process(name, tid * 40 + n),
+                    ready_ns: 1_000_000,
+                    reason: None,
+                }
             })
             .collect(),
     };
@@ -347,6 +351,7 @@ fn host_of(vms: u32, per_thread: bool) -> Metrics {
             .map(|n| Blame {
                 runner: Runner::Vm(Name::new(format!("vm-{}", at + n)), 1_000 + at + n),
                 ready_ns: 1_000_000,
+                reason: None,
             })
             .collect();
         vm.threads[1..].iter_mut().for_each(|thread| thread.blame.clear());

@@ -1,0 +1,66 @@
+//! What `xl sched-credit2 -s` and `xl sched-credit -s` say: a line for each pool that has that scheduler.
+
+use std::collections::BTreeMap;
+
+/// Parameters of the scheduler of a pool, as far as it has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SchedulerParameters {
+    /// For so long nobody preempts a vCPU that has begun to run, in microseconds; 0: no limit.
+    pub ratelimit_us: Option<u32>,
+    /// For how long a vCPU runs if others wait (credit), in milliseconds.
+    pub timeslice_ms: Option<u32>,
+    /// For how long a vCPU that has run counts as having its data in the cache (credit), in microseconds.
+    pub migration_delay_us: Option<u32>,
+}
+
+/// The parameters of each pool: lines such as `Cpupool Pool-0: ratelimit=1000us`.
+pub(crate) fn parameters(text: &str) -> BTreeMap<String, SchedulerParameters> {
+    let pools = text.lines().filter_map(|line| line.strip_prefix("Cpupool ")?.rsplit_once(':'));
+    pools.map(|(pool, values)| (pool.to_string(), values_of(values))).collect()
+}
+
+fn values_of(text: &str) -> SchedulerParameters {
+    let value = |keys: &[&str], unit: &str| {
+        let mut pairs = text.split_whitespace().filter_map(|word| word.split_once('='));
+        let (_, value) = pairs.find(|(key, _)| keys.contains(key))?;
+        value.strip_suffix(unit)?.parse().ok()
+    };
+    SchedulerParameters {
+        ratelimit_us: value(&["ratelimit"], "us"),
+        timeslice_ms: value(&["tslice", "timeslice"], "ms"),
+        migration_delay_us: value(&["migration-delay", "migration_delay"], "us"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a Xen 4.20 of Debian's.
+    #[test]
+    fn what_credit2_says() {
+        let text = include_str!("../data/sched-credit2.txt");
+        let pools = parameters(text);
+        let limit = SchedulerParameters { ratelimit_us: Some(1000), ..Default::default() };
+        assert_eq!(pools.into_iter().collect::<Vec<_>>(), [("Pool-0".to_string(), limit)]);
+    }
+
+    /// The form of `xl sched-credit` of Xen 4.20 (xl(1)).
+    #[test]
+    fn what_credit_says() {
+        let text = "Cpupool Pool-0: tslice=30ms ratelimit=1000us migration-delay=0us\n\
+                    Cpupool a:b: tslice=-1ms ratelimit=4294967296us\n\
+                    Cpupool Pool-1: [sched params unavailable]\n";
+        let pools = parameters(text);
+        assert_eq!(
+            pools["Pool-0"],
+            SchedulerParameters {
+                ratelimit_us: Some(1000),
+                timeslice_ms: Some(30),
+                migration_delay_us: Some(0),
+            }
+        );
+        assert_eq!(pools["a:b"], SchedulerParameters::default());
+        assert_eq!(pools["Pool-1"], SchedulerParameters::default());
+    }
+}

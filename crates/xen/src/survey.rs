@@ -1,0 +1,181 @@
+//! All that the toolstack says of a host: the hypervisor, its pools of pCPUs, and the domains.
+
+use std::collections::BTreeMap;
+
+use lowtail_kernel::{Name, tool};
+
+use crate::domain::DomainInfo;
+use crate::error::Error;
+use crate::info::HypervisorInfo;
+use crate::pools::PoolInfo;
+use crate::toolstack::DomainId;
+use crate::{domains, pools, scheduler, table, vcpu_list};
+
+/// What `xl` calls the control domain.
+const CONTROL_DOMAIN: &str = "Domain-0";
+
+/// All of a host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Survey {
+    /// The hypervisor and its machine.
+    pub hypervisor: HypervisorInfo,
+    /// The pools of pCPUs.
+    pub pools: Vec<PoolInfo>,
+    /// The domains, by number.
+    pub domains: Vec<DomainInfo>,
+    /// What could not be found out, for people.
+    pub problems: Vec<String>,
+}
+
+/// Runs `xl` with arguments: what it prints, or `None` if it is not installed.
+type Xl<'a> = &'a dyn Fn(&[&str]) -> Result<Option<String>, String>;
+
+impl Survey {
+    /// Asks `xl`. Nothing on the host is changed.
+    ///
+    /// # Errors
+    /// If there is no `xl`, or it says nothing of the hypervisor or of domains: not root, or no toolstack that runs.
+    pub fn read() -> Result<Self, Error> {
+        Self::by(&|arguments| tool::output("xl", arguments))
+    }
+
+    fn by(xl: Xl) -> Result<Self, Error> {
+        let told = |command: &'static str| {
+            let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+            match xl(&arguments) {
+                Ok(Some(text)) => Ok(text),
+                Ok(None) => Err(Error::NotInstalled { program: "xl" }),
+                Err(says) => Err(Error::Unread { command, says }),
+            }
+        };
+        let read = |command, says| Error::Unread { command, says };
+        let info = HypervisorInfo::parse(&told("xl info")?);
+        let hypervisor = info.map_err(|says| read("xl info", says))?;
+        let configured = domains::parse(&told("xl list -l")?);
+        let configured = configured.map_err(|says| read("xl list -l", says))?;
+        let mut problems = Vec::new();
+        // What one command does not say is no reason to be silent on the rest.
+        let mut or_problem = |command: &'static str| {
+            told(command).unwrap_or_else(|error| {
+                problems.push(error.to_string());
+                String::new()
+            })
+        };
+        let lists = or_problem("xl cpupool-list");
+        let mut pools = pools::parse(&lists, &or_problem("xl cpupool-list -c"));
+        let pools_of = or_problem("xl list -c");
+        let vcpus = or_problem("xl vcpu-list");
+        let uses = |name: &str| pools.iter().any(|pool| pool.scheduler == name);
+        let schedulers = [("credit2", "xl sched-credit2 -s"), ("credit", "xl sched-credit -s")];
+        let schedulers = schedulers.into_iter().filter(|(name, _)| uses(name));
+        let schedulers: Vec<(&str, String)> =
+            schedulers.map(|(name, command)| (name, or_problem(command))).collect();
+
+        let mut names: BTreeMap<DomainId, String> =
+            configured.iter().map(|domain| (domain.id, domain.name.clone())).collect();
+        names.entry(0).or_insert_with(|| CONTROL_DOMAIN.to_string());
+        let mut vcpus = vcpu_list::parse(&vcpus, &names).unwrap_or_else(|says| {
+            problems.push(format!("xl vcpu-list: {says}"));
+            BTreeMap::new()
+        });
+        // Memory, vCPUs, state, time, pool.
+        let pools_of = table::rows(&pools_of, 5, &names).unwrap_or_default();
+        for (name, text) in &schedulers {
+            let parameters = scheduler::parameters(text);
+            for pool in pools.iter_mut().filter(|pool| pool.scheduler == *name) {
+                pool.parameters = parameters.get(&pool.name).cloned().unwrap_or_default();
+            }
+        }
+        let mut configured: BTreeMap<DomainId, domains::Configured> =
+            configured.into_iter().map(|domain| (domain.id, domain)).collect();
+        let domains = names.into_iter().map(|(id, name)| {
+            let it = configured.remove(&id);
+            let (kind, weight, cap_percent, vifs) =
+                it.map(|it| (it.kind, it.weight, it.cap_percent, it.vifs)).unwrap_or_default();
+            let pool = pools_of.iter().find(|(of, _)| *of == id);
+            DomainInfo {
+                id,
+                name: Name::new(name),
+                kind,
+                pool: pool.map(|(_, columns)| columns[4].to_string()),
+                weight,
+                cap_percent,
+                vcpus: vcpus.remove(&id).unwrap_or_default(),
+                vifs,
+            }
+        });
+        let domains = domains.collect();
+        Ok(Survey { hypervisor, pools, domains, problems })
+    }
+
+    /// The pool of a domain: by its name, or the only one.
+    pub fn pool_of(&self, domain: &DomainInfo) -> Option<&PoolInfo> {
+        match &domain.pool {
+            Some(name) => self.pools.iter().find(|pool| pool.name == *name),
+            None => self.pools.first().filter(|_| self.pools.len() == 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a Xen 4.20 of Debian's said to each command.
+    fn recorded(arguments: &[&str]) -> Result<Option<String>, String> {
+        let text = match arguments.join(" ").as_str() {
+            "info" => include_str!("../data/info.txt"),
+            "list -l" => include_str!("../data/list.json"),
+            "list -c" => include_str!("../data/list-c.txt"),
+            "cpupool-list" => include_str!("../data/pools.txt"),
+            "cpupool-list -c" => include_str!("../data/pools-c.txt"),
+            "vcpu-list" => include_str!("../data/vcpus.txt"),
+            "sched-credit2 -s" => include_str!("../data/sched-credit2.txt"),
+            other => panic!("{other}"),
+        };
+        Ok(Some(text.to_string()))
+    }
+
+    #[test]
+    fn all_that_a_host_says() {
+        let survey = Survey::by(&recorded).expect("all is there");
+        assert_eq!(survey.problems, [""; 0]);
+        assert_eq!(survey.pools[0].parameters.ratelimit_us, Some(1000));
+        let names: Vec<String> = survey.domains.iter().map(|d| d.name.to_string()).collect();
+        assert_eq!(names, ["Domain-0", "web", "batch"]);
+        let batch = &survey.domains[2];
+        assert_eq!((batch.weight, batch.cap_percent), (Some(512), Some(80)));
+        assert_eq!((batch.pool.as_deref(), batch.vcpus.len()), (Some("Pool-0"), 1));
+        assert_eq!(batch.vifs[0].interface, "vif2.0");
+        assert_eq!(survey.pool_of(batch).map(|pool| pool.name.as_str()), Some("Pool-0"));
+    }
+
+    #[test]
+    fn what_a_command_does_not_say_is_a_problem_of_its_own() {
+        let hangs = |arguments: &[&str]| match arguments {
+            ["vcpu-list"] => Err("xl: it takes more than 10 s".to_string()),
+            _ => recorded(arguments),
+        };
+        let survey = Survey::by(&hangs).expect("the rest is there");
+        assert_eq!(survey.problems, ["xl vcpu-list: xl: it takes more than 10 s"]);
+        assert!(survey.domains.iter().all(|domain| domain.vcpus.is_empty()));
+        assert_eq!(survey.domains[2].weight, Some(512));
+        let none = Survey::by(&|_| Ok(None)).expect_err("nothing is there").to_string();
+        assert!(none.contains("no `xl`") && none.contains("xen-utils"), "{none}");
+        let refuses = |_: &[&str]| Err("xl: it fails: exit status: 1".to_string());
+        let said = Survey::by(&refuses).expect_err("it refuses").to_string();
+        assert!(said.contains("xl info") && said.contains("it fails"), "{said}");
+    }
+
+    #[test]
+    fn a_name_with_lines_hides_no_other_domain() {
+        let hostile = |arguments: &[&str]| {
+            let text = recorded(arguments)?.expect("it is there");
+            Ok(Some(text.replace("\"batch\"", "\"x\\nweb 1 1 r-- 1 all / all\"")))
+        };
+        let survey = Survey::by(&hostile).expect("it is read");
+        assert_eq!(survey.domains.len(), 3);
+        assert!(survey.problems[0].contains("xl rename 2 NAME"), "{:?}", survey.problems);
+        assert!(survey.domains[1].vcpus.is_empty() && survey.domains[1].weight == Some(256));
+    }
+}
