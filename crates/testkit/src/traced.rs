@@ -67,7 +67,7 @@ impl Traced {
     ///
     /// # Panics
     /// If it is not traced any more.
-    pub fn next(&mut self) -> Option<Call> {
+    pub fn next_call(&mut self) -> Option<Call> {
         let mut signal = None;
         loop {
             ptrace::syscall(self.pid, signal.take()).expect("it is stopped");

@@ -60,7 +60,8 @@ fn table(domains: &[DomainInfo]) -> String {
 }
 
 fn row(domain: &DomainInfo) -> [String; 9] {
-    let or_dash = |text: Option<String>| text.filter(|t| !t.is_empty()).unwrap_or("-".to_string());
+    let or_dash =
+        |text: Option<String>| text.filter(|t| !t.is_empty()).unwrap_or_else(|| "-".to_string());
     let number = |value: Option<u32>| or_dash(value.map(|value| value.to_string()));
     let line = |text: &String| lowtail_out::line(text).into_owned();
     let online = domain.vcpus.iter().filter(|vcpu| vcpu.online);

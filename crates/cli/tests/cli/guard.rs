@@ -232,7 +232,7 @@ fn killed_before(pair: &Pair, place: &Place, at: usize) -> Vec<String> {
     let (begun, mut calls) = (Instant::now(), Vec::new());
     loop {
         assert!(begun.elapsed() < PATIENCE, "{calls:?}");
-        let call = traced.next().expect("it watches until it is killed");
+        let call = traced.next_call().expect("it watches until it is killed");
         // What it sees by itself is no change of the host.
         let Call::Change(what) = call else { continue };
         if what.starts_with("bpf") || calls.is_empty() && !pair.is_hurting() {

@@ -67,7 +67,7 @@ impl World {
         self.second = None;
         let mut traced = Traced::start(&self.command());
         let (mut phase, mut changes) = (Phase::Begins, Vec::new());
-        while let Some(call) = traced.next() {
+        while let Some(call) = traced.next_call() {
             match call {
                 Call::Change(what) => {
                     changes.push(Change { phase, what });
