@@ -254,7 +254,7 @@ fn keys() -> BTreeMap<String, String> {
     let mut keys = Keys::default();
     for name in [
         "cli", "control", "discover", "kernel", "libvirt", "observe", "predict", "trace", "lab",
-        "play", "tune",
+        "play", "tune", "xen",
     ] {
         let mut sources = files(&crates.join(name).join("src"), &[".rs"]);
         sources.retain(|path| NOT_PRINTED.iter().all(|(file, _)| !path.ends_with(file)));
