@@ -266,7 +266,7 @@ fn a_kill_at_any_call_of_a_revert() {
     restored(usize::MAX, &calls);
     // The weight, the ledger, what is remembered, and the audit log are written and synced at least.
     assert!(calls.len() > 8, "{calls:?}");
-    let most = std::env::var("LOWTAIL_GUARD_MOMENTS").map_or(8, |n| n.parse().expect("a number"));
+    let most = std::env::var("LOWTAIL_GUARD_MOMENTS").map_or(6, |n| n.parse().expect("a number"));
     let n = calls.len().min(most);
     let mut hurting = 0_usize;
     for nth in 0..n {
@@ -276,7 +276,7 @@ fn a_kill_at_any_call_of_a_revert() {
         restored(at, &calls);
     }
     println!("{n} of {} moments, {hurting} of them before the revert: {calls:?}", calls.len());
-    assert!(n < 8 || hurting > 0 && hurting < n, "{hurting} of {n} before the revert: {calls:?}");
+    assert!(n < 6 || hurting > 0 && hurting < n, "{hurting} of {n} before the revert: {calls:?}");
 }
 
 /// One VM first, then the other one; without `--watch` it ends by itself, and what it has changed stays.
