@@ -98,7 +98,7 @@ pictures: need-build need-bpf
 
 # CBMC takes a core for minutes, and cores are idle beside the tests that boot one guest: it has what nobody else wants.
 test: need-test fmt lint
-	@mkdir -p target; nice -n 19 $(MAKE) prove >target/prove.log 2>&1 & proving=$$!; \
+	@mkdir -p target; chrt --idle 0 $(MAKE) prove >target/prove.log 2>&1 & proving=$$!; \
 	$(MAKE) unit docs; code=$$?; \
 	wait $$proving || code=2; cat target/prove.log; exit $$code
 
