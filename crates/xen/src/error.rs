@@ -29,12 +29,12 @@ pub enum Error {
     /// An answer that no version of xenstore gives.
     #[error("xenstore: {0}")]
     Protocol(String),
-    /// A command of the toolstack failed.
+    /// A command of the toolstack failed, or prints what it prints on no host of Xen's.
     #[error("{command}: {says}")]
     Command {
         /// The command.
         command: String,
-        /// What it said.
+        /// What it said, or what is wrong with that.
         says: String,
     },
     /// A program of the toolstack is not installed.
@@ -45,14 +45,6 @@ pub enum Error {
     NotInstalled {
         /// Which.
         program: &'static str,
-    },
-    /// What it prints is not what it prints on a host of Xen's.
-    #[error("{command}: {says}")]
-    Unread {
-        /// The command.
-        command: &'static str,
-        /// What is wrong with that.
-        says: String,
     },
     /// Somebody takes Xen's trace records already: each record goes to one of those who take them.
     #[error("process {pid}, `{program}`, records Xen's trace already; wait for its end, or end it")]

@@ -40,19 +40,19 @@ impl Survey {
     }
 
     fn by(xl: Xl) -> Result<Self, Error> {
+        let wrong = |command: &str, says| Error::Command { command: command.to_string(), says };
         let told = |command: &'static str| {
             let arguments: Vec<&str> = command.split(' ').skip(1).collect();
             match xl(&arguments) {
                 Ok(Some(text)) => Ok(text),
                 Ok(None) => Err(Error::NotInstalled { program: "xl" }),
-                Err(says) => Err(Error::Unread { command, says }),
+                Err(says) => Err(wrong(command, says)),
             }
         };
-        let read = |command, says| Error::Unread { command, says };
         let info = HypervisorInfo::parse(&told("xl info")?);
-        let hypervisor = info.map_err(|says| read("xl info", says))?;
+        let hypervisor = info.map_err(|says| wrong("xl info", says))?;
         let configured = domains::parse(&told("xl list -l")?);
-        let configured = configured.map_err(|says| read("xl list -l", says))?;
+        let configured = configured.map_err(|says| wrong("xl list -l", says))?;
         let mut problems = Vec::new();
         // What one command does not say is no reason to be silent on the rest.
         let mut or_problem = |command: &'static str| {

@@ -8,14 +8,13 @@ use std::time::{Duration as Wall, Instant};
 
 use lowtail_discover::Declared;
 use lowtail_engine::Duration;
+use lowtail_kernel::Error;
 use lowtail_kernel::signals::{self, Signals};
-use lowtail_kernel::{Error, Roots};
 use lowtail_observe::xen::{XenObserver, XenOptions};
 use lowtail_observe::{
     Diagnosis, Finding, Interface, Observer, Options, Snapshot, THREADS_MAX, THREADS_USUAL,
     Thresholds, VmSnapshot, kernel_memory_bytes,
 };
-use lowtail_xen::Presence;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event;
 use serde_json::{Value, json};
@@ -106,7 +105,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
     let uplinks = args.uplink.iter().map(|name| Interface::by_name(name));
     let uplinks = uplinks.collect::<Result<Vec<_>, _>>()?;
-    let on_xen = Presence::of(&Roots::default()) == Presence::ControlDomain;
+    let on_xen = super::is_dom0();
     if on_xen {
         not_on_xen(args)?;
     }

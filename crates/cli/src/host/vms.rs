@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use lowtail_discover::{Declared, Found, Kind, Role, Vm, scan};
 use lowtail_kernel::Roots;
-use lowtail_xen::Presence;
 use serde_json::json;
 
 use super::domains;
@@ -23,7 +22,7 @@ pub(crate) struct Vms {
 }
 
 pub(crate) fn run(args: &Vms, global: &Global) -> Result<ExitCode, Fail> {
-    if Presence::of(&Roots::default()) == Presence::ControlDomain {
+    if super::is_dom0() {
         return domains::run(&args.vm, global);
     }
     let found = scan(&Roots::default(), &args.vm);
