@@ -56,6 +56,19 @@ pub(crate) struct Record {
 /// Memory for each CPU's events, in MiB.
 const BUFFER_MIB: u32 = 16;
 
+/// How long it records, of how long it is to.
+pub(super) fn bar(args: &Record, global: &Global) -> Bar {
+    let total = args.duration.map_or(0, |duration| duration.as_millis() as u64);
+    let template = if total > 0 { "{msg} {wide_bar} {eta} left" } else { "{msg} {spinner}" };
+    Bar::new(global, total, template)
+}
+
+/// Whether that was long enough, or a signal has come; shows how far it is.
+pub(super) fn is_over(args: &Record, passed: Duration, bar: &Bar, signals: &Signals) -> bool {
+    bar.set(passed.as_millis() as u64, "recording");
+    signals.caught().is_some() || args.duration.is_some_and(|duration| passed >= duration)
+}
+
 pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
     let options = Options {
         declared: args.vm.clone(),
@@ -94,13 +107,8 @@ pub(crate) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
     }
     let Some(threshold) = args.on_delay else {
         let file = first.map_or_else(|| file(&args.output), Ok)?;
-        let total = args.duration.map_or(0, |duration| duration.as_millis() as u64);
-        let template = if total > 0 { "{msg} {wide_bar} {eta} left" } else { "{msg} {spinner}" };
-        let bar = Bar::new(global, total, template);
-        let stop = |passed: Duration| {
-            bar.set(passed.as_millis() as u64, "recording");
-            signals.caught().is_some() || args.duration.is_some_and(|duration| passed >= duration)
-        };
+        let bar = bar(args, global);
+        let stop = |passed| is_over(args, passed, &bar, &signals);
         let (summary, file) =
             recorder.run(file, stop).map_err(|failure| wrong(&args.output, failure))?;
         file.commit().map_err(|error| wrong(&args.output, error.into()))?;

@@ -1,7 +1,6 @@
 //! `lowtail host record` in a dom0 of Xen's.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use lowtail_kernel::signals::Signals;
 use lowtail_observe::xen::{XenSummary, record};
@@ -11,11 +10,10 @@ use serde_json::json;
 
 use super::observe::XEN_BUFFER_BYTES;
 use super::privileges;
-use super::record::{Record, wrong};
+use super::record::{Record, bar, is_over, wrong};
 use crate::exit::Fail;
 use crate::global::Global;
 use crate::out;
-use crate::progress::Bar;
 
 pub(super) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
     let options = [("--vm", !args.vm.is_empty()), ("--on-delay", args.on_delay.is_some())];
@@ -33,13 +31,8 @@ pub(super) fn run(args: &Record, global: &Global) -> Result<ExitCode, Fail> {
     // Who goes by which number: the recording has numbers only.
     let survey = Survey::read().map_err(|error| Fail::Host(error.to_string()))?;
     let buffer_bytes = args.buffer.map_or(XEN_BUFFER_BYTES, |mib| u64::from(mib) << 20);
-    let total = args.duration.map_or(0, |duration| duration.as_millis() as u64);
-    let template = if total > 0 { "{msg} {wide_bar} {eta} left" } else { "{msg} {spinner}" };
-    let bar = Bar::new(global, total, template);
-    let stop = |passed: Duration| {
-        bar.set(passed.as_millis() as u64, "recording");
-        signals.caught().is_some() || args.duration.is_some_and(|duration| passed >= duration)
-    };
+    let bar = bar(args, global);
+    let stop = |passed| is_over(args, passed, &bar, &signals);
     let (summary, file) = record(file, buffer_bytes, stop).map_err(|error| wrong(target, error))?;
     file.commit().map_err(|error| wrong(target, error.into()))?;
     drop(bar);
