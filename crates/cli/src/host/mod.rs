@@ -3,6 +3,7 @@
 mod apply;
 mod columns;
 mod doctor;
+mod dom0;
 mod domains;
 mod effect;
 #[cfg(test)]
@@ -31,9 +32,8 @@ mod xen_record;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use lowtail_kernel::Roots;
-use lowtail_xen::Presence;
 
+use self::dom0::is_dom0;
 use crate::exit::{self, Fail};
 use crate::global::Global;
 use crate::out;
@@ -67,11 +67,6 @@ pub(crate) enum Host {
     Revert(revert::Revert),
     /// Print the JSON Schema of policy files
     Schema,
-}
-
-/// Whether this is the control domain of a Xen host.
-fn is_dom0() -> bool {
-    Presence::of(&Roots::default()) == Presence::ControlDomain
 }
 
 pub(crate) fn run(command: &Host, global: &Global) -> Result<ExitCode, Fail> {

@@ -19,6 +19,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event;
 use serde_json::{Value, json};
 
+use super::dom0::is_dom0;
 use super::metrics::Metrics;
 use super::picture;
 use super::screen::{Next, Screen};
@@ -105,7 +106,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
     let uplinks = args.uplink.iter().map(|name| Interface::by_name(name));
     let uplinks = uplinks.collect::<Result<Vec<_>, _>>()?;
-    let on_xen = super::is_dom0();
+    let on_xen = is_dom0();
     if on_xen {
         not_on_xen(args)?;
     }

@@ -7,6 +7,7 @@ use lowtail_discover::{Declared, Found, Kind, Role, Vm, scan};
 use lowtail_kernel::Roots;
 use serde_json::json;
 
+use super::dom0::is_dom0;
 use super::domains;
 use crate::exit::Fail;
 use crate::global::Global;
@@ -22,7 +23,7 @@ pub(crate) struct Vms {
 }
 
 pub(crate) fn run(args: &Vms, global: &Global) -> Result<ExitCode, Fail> {
-    if super::is_dom0() {
+    if is_dom0() {
         return domains::run(&args.vm, global);
     }
     let found = scan(&Roots::default(), &args.vm);
