@@ -96,11 +96,7 @@ pictures: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail -p lowtail-standin
 	scripts/pictures
 
-# CBMC takes a core for minutes, and cores are idle beside the tests that boot one guest: it has what nobody else wants.
-test: need-test fmt lint
-	@mkdir -p target; chrt --idle 0 $(MAKE) prove >target/prove.log 2>&1 & proving=$$!; \
-	$(MAKE) unit docs; code=$$?; \
-	wait $$proving || code=2; cat target/prove.log; exit $$code
+test: need-test fmt lint unit docs prove
 
 # Tests of properties that need neither root nor a guest; built as for `unit`, so that nothing is built twice.
 QUICK := allocations credit fair hostile io netback netback_allocations null schedulers small_first net net_allocations pcapng queues queues_allocations lab \

@@ -9,6 +9,10 @@ use crate::needs::skip;
 /// What `scripts/guest` returns where no guest can be booted: no QEMU, no kernel to be had.
 const NO_GUEST: i32 = 125;
 
+/// Seconds of ours after which a guest counts as hung. Those of tests take minutes at most; how many more they take beside other work,
+/// or on a slower machine, is no finding.
+const HUNG_SECONDS: u64 = 1800;
+
 /// A guest to be booted, with a program in it. Guests beside each other do not disturb each other: their clocks count
 /// instructions.
 #[derive(Debug)]
@@ -23,7 +27,7 @@ impl Guest {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/guest");
         let mut command = Command::new(script);
         command.arg("run").arg(program);
-        Guest { command, also: Vec::new() }
+        Guest { command, also: Vec::new() }.set("SECONDS", HUNG_SECONDS)
     }
 
     /// With the program of this test.

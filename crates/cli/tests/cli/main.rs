@@ -184,7 +184,7 @@ fn installed(names: &[&str]) -> Option<PathBuf> {
 /// `scripts/guest`. `also` is one more program in it. `None` if it cannot be booted here.
 fn guest(words: &[&str], also: Option<PathBuf>) -> Option<Ran> {
     let guest = Guest::new(env!("CARGO_BIN_EXE_lowtail")).command(words);
-    let guest = guest.set("SECONDS", 300).set("MEMORY", 1024);
+    let guest = guest.set("MEMORY", 1024);
     let guest = also.into_iter().fold(guest, Guest::also);
     Some(Ran::new(&guest.output()?))
 }

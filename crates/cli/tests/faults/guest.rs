@@ -26,7 +26,7 @@ fn guest(what: &str) -> Option<Said> {
     let guest = Guest::new(env!("CARGO_BIN_EXE_lowtail")).command(["inside.sh", what]);
     let guest = [binary(), inside, refuse].into_iter().fold(guest, Guest::also);
     let guest = guest.also("/usr/sbin/ip").also("/usr/sbin/tc");
-    let out = guest.set("MODULES", "yes").set("MEMORY", 768).set("SECONDS", 300).run()?;
+    let out = guest.set("MODULES", "yes").set("MEMORY", 768).run()?;
     Some(Said::parse(&out))
 }
 

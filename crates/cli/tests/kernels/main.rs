@@ -86,7 +86,6 @@ fn guest(kernel: &Kernel, version: &str) -> Option<Said> {
         .also(inside)
         .set("SERIES", kernel.series)
         .set("MEMORY", 1024)
-        .set("SECONDS", 400)
         .run()?;
     Some(Said::parse(&out))
 }

@@ -80,7 +80,7 @@ pub(crate) fn play(host: &Host, cpus: u16, series: &str, seconds: u32) -> Option
     std::fs::write(&path, script(host, seconds)).expect("a file");
     let guest = Guest::new(env!("CARGO_BIN_EXE_lowtail")).command(["sh", "/bin/host.sh"]);
     let guest = guest.also(&path).also(lowtail_standin::binary()).set("CPUS", cpus);
-    let guest = guest.set("MEMORY", 768).set("SERIES", series).set("SECONDS", 900);
+    let guest = guest.set("MEMORY", 768).set("SERIES", series);
     let said = String::from_utf8(guest.output()?.stdout).expect("text");
     let mut recordings = Recordings::new();
     let mut rest = String::new();

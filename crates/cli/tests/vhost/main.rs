@@ -74,8 +74,7 @@ fn the_kernels_own() {
         .also("/usr/sbin/ip")
         .also(binary())
         .also(root.join("tests/vhost/inside.sh"))
-        .set("MODULES", "yes")
-        .set("SECONDS", 600);
+        .set("MODULES", "yes");
     let Some(out) = guest.run() else { return };
     let simulated = Simulated::run();
     let mut table = Table::default();

@@ -44,5 +44,5 @@ fn guest(what: &str, programs: &[&str], set: impl FnOnce(Guest) -> Guest) -> Opt
     let guest = Guest::new(env!("CARGO_BIN_EXE_lowtail")).command(["sh", "-c", &inside]);
     let guest = guest.also(lowtail_standin::binary()).also(own);
     let guest = programs.iter().fold(guest, Guest::also);
-    set(guest.set("SECONDS", 400).set("MEMORY", 768)).run()
+    set(guest.set("MEMORY", 768)).run()
 }

@@ -11,7 +11,7 @@ pub(super) fn within(script: &str, set: impl FnOnce(Guest) -> Guest) -> Option<S
     // A stand-in is looked for beside the directory of the test.
     let script = format!("ln -s /bin/lowtail-standin /lowtail-standin; {script}");
     let guest = Guest::of_this_test().command(["sh", "-c", &script]);
-    let guest = guest.also(lowtail_standin::binary()).set("SECONDS", 300);
+    let guest = guest.also(lowtail_standin::binary());
     set(guest).run()
 }
 

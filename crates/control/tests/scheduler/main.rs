@@ -27,7 +27,7 @@ fn guest(group: &str, cpus: u32) -> Option<Value> {
     let player = player();
     assert!(player.exists(), "no {}: cargo build -p lowtail-control --examples", player.display());
     let guest = Guest::new(&player).command(["lowtail", group]);
-    let out = guest.set("CPUS", cpus).set("SECONDS", 900).run()?;
+    let out = guest.set("CPUS", cpus).run()?;
     let figures = out.lines().find(|line| line.starts_with('{')).unwrap_or_default();
     let figures = serde_json::from_str(figures).unwrap_or_else(|error| panic!("{error}: {out}"));
     println!("{group}: {figures:#}");

@@ -38,7 +38,7 @@ const BATCH: u32 = 8;
 /// The way of requests in the simulator while their costs are measured.
 const AWAY: Duration = Duration::from_us(50);
 /// How long each is measured.
-const SPAN: Duration = Duration::from_s(2);
+const SPAN: Duration = Duration::from_s(1);
 
 /// The costs of a Xen host with `scheduler` in its usual form, but without a rate limit.
 ///

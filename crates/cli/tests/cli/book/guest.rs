@@ -19,7 +19,8 @@ place() {
 }
 standins() {
 	lowtail-standin --name web --do serve --every 2000 --work 300 --cpu 1 >/tmp/web &
-	lowtail-standin --name batch --vcpus 4 --do burn --cpu 1 >/tmp/batch &
+	# Web has to wait for it, but most of the time the CPU is idle: an emulated one is fast then.
+	lowtail-standin --name batch --vcpus 4 --do serve --every 200000 --work 10000 --cpu 1 >/tmp/batch &
 	until grep -q pid /tmp/web && grep -q pid /tmp/batch; do sleep 0.1; done
 	for vm in web batch; do
 		mkdir -p /sys/fs/cgroup/$vm
@@ -50,7 +51,10 @@ fn inside(pages: &[(String, String)]) -> String {
             inside.push_str("standins\n");
         }
         inside.push_str("sh /tmp/page.sh </dev/null\necho \"== $?\"\nend >/tmp/end 2>&1\n");
+        let _ = writeln!(inside, "echo \"$(cut -d' ' -f1 /proc/uptime) {name}\" >>/tmp/uptimes");
     }
+    // By the guest's clock, for who wants to know which page takes long.
+    inside.push_str("cat /tmp/uptimes\n");
     inside
 }
 
@@ -90,7 +94,7 @@ fn commands_of_a_live_host_run_in_a_guest() {
     fs::write(&path, inside(&pages)).expect("a script");
     let guest = Guest::new(env!("CARGO_BIN_EXE_lowtail")).command(["sh", "/bin/book.sh"]);
     let guest = guest.also(binary()).also(&path);
-    let Some(said) = guest.set("CPUS", 2).set("MEMORY", 1024).set("SECONDS", 1800).run() else {
+    let Some(said) = guest.set("CPUS", 2).set("MEMORY", 1024).run() else {
         return;
     };
     let (count, wrong) = judge(&said);
