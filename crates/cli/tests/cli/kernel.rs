@@ -262,10 +262,10 @@ fn within(report: &Value, figure: &str, step: usize) -> f64 {
 /// today is in docs/fidelity.md; here is what must not get lost, ten points below what was measured there for latencies.
 #[test]
 fn random_scenarios_on_real_kernels() {
-    // Twenty on the newest; `make truth` has more of all.
-    for (series, scenarios) in [("6.18", 20), ("6.12", 10), ("6.1", 10)] {
+    for series in ["6.18", "6.12", "6.1"] {
         let on = format!("guest={series}");
-        let Some(report) = checked(&on, (scenarios, 2026), " --jobs 2 --starts 2") else { return };
+        // Ten have 11 figures of p99, of which four that lock to the tick are too many.
+        let Some(report) = checked(&on, (20, 2026), " --jobs 2 --starts 2") else { return };
         println!("{series}: {:#}", report["summary"]);
         let bounds = [
             ("cpu_ratio", 1, 0.95),
