@@ -31,8 +31,10 @@ standins() {
 end() {
 	killall lowtail 2>/dev/null && sleep 1
 	lowtail host revert
-	# Stand-ins have the names and the words of hypervisors, and another program may have them then.
-	pkill -9 -f debug-threads=on
+	# Stand-ins have the names of hypervisors.
+	for process in /proc/[0-9]*; do
+		case $(readlink $process/exe) in *lowtail-standin) kill -9 ${process#/proc/} ;; esac
+	done
 	sleep 0.2
 }
 "#;
