@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn a_name_that_looks_like_a_row_is_told() {
-        let forged = "x 2 0 0 r-- 1.0 3 / all\ny                2     0    1   r--       0.1  1 / all\n";
+        let forged =
+            "x 2 0 0 r-- 1.0 3 / all\ny                2     0    1   r--       0.1  1 / all\n";
         assert!(parse(forged, 2, 0).expect_err("two").contains("xl rename 2"));
         // A first line of the header's form, and one that says the same.
         let same = "Name ID\na\nb 2 0 1 r-- 0.1 1 / all\nb 2 0 1 r-- 0.1 1 / all\n";

@@ -82,14 +82,14 @@ mod tests {
         assert_ne!(all[&1], all[&2]);
     }
 
-    const HEAD: &str =
-        "Domain-0 0 640 1 r----- 4.6 00000000-0000-0000-0000-000000000000 - -\n";
+    const HEAD: &str = "Domain-0 0 640 1 r----- 4.6 00000000-0000-0000-0000-000000000000 - -\n";
 
     #[test]
     fn names_are_anything_and_nobody_is_two() {
         let of = |n: u8| format!("{n:08}-0000-0000-0000-000000000000");
         let (one, two) = (of(1), of(2));
-        let text = format!("{HEAD}a b 1 2 3 7 96 1 -b---- 0.1 {one} - -\n9 96 1 --p--d 0.1 {two} 3 -\n");
+        let text =
+            format!("{HEAD}a b 1 2 3 7 96 1 -b---- 0.1 {one} - -\n9 96 1 --p--d 0.1 {two} 3 -\n");
         let all = parse(&text).expect("no two");
         assert_eq!(all.keys().copied().collect::<Vec<_>>(), [0, 7]);
         let forged = format!("{text}x\nb 7 96 1 -b---- 0.1 {two} - -\n");

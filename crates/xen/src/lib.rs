@@ -26,8 +26,8 @@ mod toolstack;
 mod vcpu;
 mod vcpu_clock;
 mod vcpu_list;
-mod xl;
 mod xentrace;
+mod xl;
 
 pub use affinity::Affinity;
 pub use domain::{DomainInfo, VcpuInfo, Vif};
@@ -43,7 +43,7 @@ pub use survey::Survey;
 pub use toolstack::{Domain, DomainId, NewDomain, Toolstack};
 pub use vcpu::OwnVcpu;
 pub use vcpu_clock::VcpuClock;
+pub use xentrace::Xentrace;
 #[cfg(feature = "fake")]
 #[doc(hidden)]
 pub use xl::ask_instead;
-pub use xentrace::Xentrace;

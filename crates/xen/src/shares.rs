@@ -34,7 +34,8 @@ mod tests {
     fn the_last_row_counts_whatever_the_name_is() {
         let text = "Name                                ID Weight  Cap\nbatch                                2    512   80\n";
         assert_eq!(parse(text, 2), Ok(Shares { weight: 512, cap_percent: 80 }));
-        let hostile = "Name ID Weight Cap\nx 2 1 1\ny                                2    256    0\n";
+        let hostile =
+            "Name ID Weight Cap\nx 2 1 1\ny                                2    256    0\n";
         assert_eq!(parse(hostile, 2), Ok(Shares { weight: 256, cap_percent: 0 }));
         assert!(parse(hostile, 3).is_err() && parse("", 0).is_err());
         assert!(parse("Name ID Weight Cap\nx 2 -1 0\n", 2).is_err());

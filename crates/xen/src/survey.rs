@@ -100,23 +100,26 @@ impl Survey {
         }
         let mut configured: BTreeMap<DomainId, domains::Configured> =
             configured.into_iter().map(|domain| (domain.id, domain)).collect();
-        let domains: Vec<DomainInfo> = names.into_iter().map(|(id, name)| {
-            let it = configured.remove(&id);
-            let (kind, weight, cap_percent, vifs) =
-                it.map(|it| (it.kind, it.weight, it.cap_percent, it.vifs)).unwrap_or_default();
-            let pool = pools_of.iter().find(|(of, _)| *of == id);
-            DomainInfo {
-                id,
-                uuid: uuids.remove(&id),
-                name: Name::new(name),
-                kind,
-                pool: pool.map(|(_, columns)| columns[4].to_string()),
-                weight,
-                cap_percent,
-                vcpus: vcpus.remove(&id).unwrap_or_default(),
-                vifs,
-            }
-        }).collect();
+        let domains: Vec<DomainInfo> = names
+            .into_iter()
+            .map(|(id, name)| {
+                let it = configured.remove(&id);
+                let (kind, weight, cap_percent, vifs) =
+                    it.map(|it| (it.kind, it.weight, it.cap_percent, it.vifs)).unwrap_or_default();
+                let pool = pools_of.iter().find(|(of, _)| *of == id);
+                DomainInfo {
+                    id,
+                    uuid: uuids.remove(&id),
+                    name: Name::new(name),
+                    kind,
+                    pool: pool.map(|(_, columns)| columns[4].to_string()),
+                    weight,
+                    cap_percent,
+                    vcpus: vcpus.remove(&id).unwrap_or_default(),
+                    vifs,
+                }
+            })
+            .collect();
         let unknown = uuids.into_iter().map(|(id, uuid)| DomainKey { id, uuid }).collect();
         Ok(Survey { hypervisor, pools, domains, unknown, problems })
     }

@@ -293,7 +293,17 @@ mod tests {
         });
         let (kind, pool, vifs) = (None, None, Vec::new());
         let (weight, cap_percent, vcpus) = (Some(256), Some(0), vcpus.collect());
-        DomainInfo { id, name: Name::new(name), kind, pool, weight, cap_percent, vcpus, vifs }
+        DomainInfo {
+            id,
+            uuid: None,
+            name: Name::new(name),
+            kind,
+            pool,
+            weight,
+            cap_percent,
+            vcpus,
+            vifs,
+        }
     }
 
     fn survey(scheduler: &str, release: (u32, u32), guests: &[&[&str]]) -> Survey {
@@ -315,6 +325,7 @@ mod tests {
                 domains: domains.len() as u32,
             }],
             domains,
+            unknown: Vec::new(),
             problems: Vec::new(),
         }
     }
