@@ -59,7 +59,7 @@ fn hypervisor(survey: &Survey) -> Check {
         _ => String::new(),
     };
     let found = format!("dom0 of Xen {}, {pcpus}{smt}", lowtail_out::line(&xen.version));
-    Check::ok("xen", "Xen", found).needed_for(&[Vms, Observe, Record])
+    Check::ok("xen", "Xen", found).needed_for(&[Vms, Observe, Record, Apply])
 }
 
 fn xentrace(host: &Host) -> Check {
@@ -99,8 +99,8 @@ fn pools(survey: &Survey) -> Check {
                      runner began: it waits for the runner's timer, up to {CREDIT2_TIMER_MS} ms"
                 ),
                 format!(
-                    "`xl sched-credit2 -s -p {name} -r 0` turns the limit off, for more switches; first ask what it would do: \
-                     lowtail host record -o x.bin --duration 10s; lowtail predict x.bin --ratelimit 0us"
+                    "`lowtail host apply` turns the limit off until `revert`, and `xl sched-credit2 -s -p {name} -r 0` does, for more \
+                     switches; first ask what it would do: lowtail host record -o x.bin --duration 10s; lowtail predict x.bin --ratelimit 0us"
                 ),
             )
         }
