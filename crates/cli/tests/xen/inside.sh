@@ -90,7 +90,7 @@ done
 rm /sbin/xl
 
 # Kept in force for a domain that comes.
-lowtail host apply $policy --watch >/tmp/watch 2>&1 &
+lowtail host apply $policy --watch --no-look >/tmp/watch 2>&1 &
 watch=$!
 for _ in $(seq 100); do
 	xl sched-credit2 -d server | grep -q 512 && break

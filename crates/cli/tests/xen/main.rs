@@ -169,7 +169,6 @@ fn plan(said: &Said) {
         0,
         &[
             "weight of domain 3",
-            "cap of domain 2",
             "512",
             "credit2 of pool Pool-0",
             "no rate limit",
