@@ -76,6 +76,7 @@ xl pause batch
 xl pause server
 mkdir -p /sbin
 cp /also/xl.sh /sbin/xl
+chmod 755 /sbin/xl
 for at in 0 1 2 3 4 5 6 7 8 9; do
 	echo 0 >/tmp/number
 	echo $at >/tmp/at
