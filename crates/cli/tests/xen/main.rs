@@ -167,13 +167,7 @@ fn plan(said: &Said) {
     let text = said.has(
         "plan",
         0,
-        &[
-            "weight of domain 3",
-            "512",
-            "credit2 of pool Pool-0",
-            "no rate limit",
-            "vCPUs by Xen",
-        ],
+        &["weight of domain 3", "512", "credit2 of pool Pool-0", "no rate limit", "vCPUs by Xen"],
     );
     assert!(text.contains("nearest is no rate limit") && text.contains("9.99 ms"), "{text}");
     let json = said.json("plan-json", 0);

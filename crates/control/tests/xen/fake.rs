@@ -77,7 +77,7 @@ impl Fake {
 
     fn install(&self) {
         let fake = self.clone();
-        lowtail_xen::ask_instead(Rc::new(move |arguments: &[&str]| fake.run(arguments).map(Some)));
+        live::ask_instead(Rc::new(move |arguments: &[&str]| fake.run(arguments).map(Some)));
     }
 
     pub(crate) fn host(&self) -> Host {
