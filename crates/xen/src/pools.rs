@@ -80,7 +80,7 @@ mod tests {
         let lists = "head\nPool-0 2 credit2 y 3\nslow pool 2 credit y 0\npool 1 null y 0\n";
         let pools = parse(lists, "");
         let recorded = of_domains(include_str!("../data/list-c.txt"), &pools);
-        assert_eq!(recorded.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(recorded.into_keys().collect::<Vec<_>>(), [0, 1, 2]);
         let text = "a slow b 7 96 1 r----- 0.1 slow pool\nx 8 96 1 -b---- 1.0 pool\nx\ny 8 96 1 -b---- 1.0 Pool-0\n\
                     9 96 1 ------ 0.0 another\n";
         let all: Vec<_> = of_domains(text, &pools).into_iter().collect();
