@@ -1,12 +1,12 @@
 //! Wishes with the places that they are for.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use super::domains::Domains;
 use super::nice::nice;
+use super::threads::sched;
 use super::{HostCapabilities, Note, Target, VcpusBy, managed, resolve};
-use crate::manage::{Group, Knob, Sched, Setting, Thread, Unknown, Wanted};
+use crate::manage::{Group, Knob, Setting, Unknown, Wanted};
 use crate::policy::Policy;
 use crate::workers::{self, Cpus, WorkerSettings};
 use lowtail_discover::{Found, Kind, Vm};
@@ -28,6 +28,24 @@ pub struct Settings {
 /// What `policy` wants of what was `found` on this host. Reads what control groups,
 /// threads and uplinks there are, and asks libvirt for its VMs; changes nothing.
 pub fn settings(policy: &Policy, found: &Found, capabilities: &HostCapabilities) -> Settings {
+    let mut all = match &capabilities.xen {
+        Some(host) => Settings::of_domains(policy, found, capabilities, host),
+        None => of_processes(policy, found, capabilities),
+    };
+    all.workers(policy, found, capabilities);
+    if all.vcpus == VcpusBy::SmallFirst {
+        all.classes(policy, found, capabilities);
+    }
+    all.marks(policy);
+    if let Some(params) = all.network(policy) {
+        all.taps(policy, &params, found, capabilities);
+    }
+    all.settings = joined(all.settings);
+    all
+}
+
+/// What VMs that are processes of this host shall have, without their back ends and queues.
+fn of_processes(policy: &Policy, found: &Found, capabilities: &HostCapabilities) -> Settings {
     let domains = Domains::ask(&policy.libvirt, found);
     let mut capabilities = capabilities.clone();
     capabilities.know(domains.libvirt_labels());
@@ -68,20 +86,7 @@ pub fn settings(policy: &Policy, found: &Found, capabilities: &HostCapabilities)
             }
         }
     }
-    all.workers(policy, found, capabilities);
-    if all.vcpus == VcpusBy::SmallFirst {
-        all.classes(policy, found, capabilities);
-    }
-    all.marks(policy);
-    if let Some(params) = all.network(policy) {
-        all.taps(policy, &params, found, capabilities);
-    }
-    all.settings = joined(all.settings);
     all
-}
-
-pub(super) fn sched(tid: u32) -> io::Result<Option<Knob>> {
-    Ok(Thread::of(tid)?.map(|thread| Knob::Sched(Sched { thread })))
 }
 
 impl Settings {
