@@ -235,6 +235,7 @@ fn report(
         limits,
         notes,
         evaluations: evaluator.count(),
+        commands: problem.has_commands(),
         stopped,
     })
 }

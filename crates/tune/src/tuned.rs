@@ -25,6 +25,9 @@ pub struct Tuned {
     pub notes: Vec<String>,
     /// How many runs were simulated.
     pub evaluations: u64,
+    /// Whether the files of points are commands of `xl`, and not policies.
+    #[serde(skip)]
+    pub commands: bool,
     /// Whether time ran out before the search was done: then the points depend on how fast the machine is.
     pub stopped: bool,
 }
@@ -79,6 +82,6 @@ pub struct TunedPoint {
     pub lost: Range,
     /// What else gets worse, in words.
     pub worse: Vec<String>,
-    /// The policy file that was simulated.
+    /// The policy file that was simulated; of a Xen host the commands of `xl` that set it.
     pub policy: String,
 }
