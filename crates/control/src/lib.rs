@@ -13,5 +13,6 @@ pub mod policy;
 pub mod reconcile;
 pub mod vcpu;
 pub mod workers;
+pub mod xen;
 
 pub use lowtail_kernel::Error;

@@ -2,11 +2,14 @@
 //! that it ends.
 
 use std::io::{ErrorKind, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Where they are. The path that somebody has set is not used.
 const DIRECTORIES: [&str; 6] =
@@ -53,6 +56,7 @@ fn run(
 ) -> Result<Option<String>, String> {
     let mut command = command(program);
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    ends_with_this_thread(&mut command);
     let child = command.spawn();
     let mut child = match child {
         Ok(child) => child,
@@ -87,6 +91,17 @@ fn run(
             Err(format!("it fails: {status}{said}"))
         }
         Ok(Ok(bytes)) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+    }
+}
+
+/// Who is killed while a program of ours changes something leaves nothing behind that changes it later.
+#[allow(unsafe_code, reason = "a call between fork and exec")]
+fn ends_with_this_thread(command: &mut Command) {
+    // SAFETY: a single system call, which is safe between fork and exec (signal-safety(7)).
+    unsafe {
+        command.pre_exec(|| {
+            set_parent_process_death_signal(Some(Signal::KILL)).map_err(std::io::Error::from)
+        });
     }
 }
 

@@ -133,6 +133,7 @@ fn capabilities(model: &Model, recording: &Recording) -> HostCapabilities {
         missing_users: Vec::new(),
         aside: BTreeSet::new(),
         held: Default::default(),
+        xen: None,
     }
 }
 

@@ -40,6 +40,8 @@ pub struct DomainInfo {
     /// What Xen calls it.
     #[serde(rename = "domain_id")]
     pub id: DomainId,
+    /// What its maker calls it for ever; `None` if the toolstack does not say.
+    pub uuid: Option<String>,
     /// Its name, chosen by who has made it.
     pub name: Name,
     /// `pv`, `pvh` or `hvm`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::info::HypervisorInfo;
-use crate::{domains, pools, scheduler, table, vcpu_list};
+use crate::{affinity, domains, identity, pools, scheduler, shares, table, vcpu_list};
 
 /// Any bytes as what each command of `xl` prints: readers give something or an error, and no row is of a domain that is not known.
 pub fn xl(bytes: &[u8]) {
@@ -12,6 +12,13 @@ pub fn xl(bytes: &[u8]) {
         assert!(!info.version.is_empty() && info.cpu_khz != Some(0));
     }
     let _ = scheduler::parameters(&text);
+    if let Ok(all) = identity::parse(&text) {
+        assert!(all.contains_key(&0) && all.values().all(|uuid| uuid.len() == 36));
+    }
+    let _ = shares::parse(&text, 1);
+    if let Ok(Some(its)) = affinity::parse(&text, 1, 0) {
+        assert!(!its.hard.is_empty() && !its.soft.contains(char::is_whitespace));
+    }
     for pool in pools::parse(&text, &text) {
         assert!(!pool.name.is_empty() && !pool.name.contains('\n'));
     }

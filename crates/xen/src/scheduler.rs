@@ -1,6 +1,47 @@
 //! What `xl sched-credit2 -s` and `xl sched-credit -s` say: a line for each pool that has that scheduler.
 
 use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A scheduler that has weights, caps and parameters for `xl`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// credit.
+    Credit,
+    /// credit2.
+    Credit2,
+}
+
+impl Scheduler {
+    /// The one that `xl` calls so.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "credit" => Some(Scheduler::Credit),
+            "credit2" => Some(Scheduler::Credit2),
+            _ => None,
+        }
+    }
+
+    /// Its command of `xl`.
+    pub(crate) fn command(self) -> &'static str {
+        match self {
+            Scheduler::Credit => "sched-credit",
+            Scheduler::Credit2 => "sched-credit2",
+        }
+    }
+}
+
+impl fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Scheduler::Credit => "credit",
+            Scheduler::Credit2 => "credit2",
+        })
+    }
+}
 
 /// Parameters of the scheduler of a pool, as far as it has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use lowtail_kernel::{Name, tool};
+use lowtail_kernel::Name;
 
 use crate::domain::DomainInfo;
 use crate::error::Error;
+use crate::identity::{self, DomainKey};
 use crate::info::HypervisorInfo;
 use crate::pools::PoolInfo;
+use crate::scheduler::Scheduler;
 use crate::toolstack::DomainId;
-use crate::{domains, pools, scheduler, table, vcpu_list};
+use crate::{domains, pools, scheduler, table, vcpu_list, xl};
 
 /// What `xl` calls the control domain.
 const CONTROL_DOMAIN: &str = "Domain-0";
@@ -23,6 +25,8 @@ pub struct Survey {
     pub pools: Vec<PoolInfo>,
     /// The domains, by number.
     pub domains: Vec<DomainInfo>,
+    /// Domains that are there, and of which the toolstack says no more: one that is being made, or is locked.
+    pub unknown: Vec<DomainKey>,
     /// What could not be found out, for people.
     pub problems: Vec<String>,
 }
@@ -36,7 +40,7 @@ impl Survey {
     /// # Errors
     /// If there is no `xl`, or it says nothing of the hypervisor or of domains: not root, or no toolstack that runs.
     pub fn read() -> Result<Self, Error> {
-        Self::by(&|arguments| tool::output("xl", arguments))
+        Self::by(&xl::output)
     }
 
     fn by(xl: Xl) -> Result<Self, Error> {
@@ -65,6 +69,7 @@ impl Survey {
         let mut pools = pools::parse(&lists, &or_problem("xl cpupool-list -c"));
         let pools_of = or_problem("xl list -c");
         let vcpus = or_problem("xl vcpu-list");
+        let identities = or_problem("xl list -v");
         let uses = |name: &str| pools.iter().any(|pool| pool.scheduler == name);
         let schedulers = [("credit2", "xl sched-credit2 -s"), ("credit", "xl sched-credit -s")];
         let schedulers = schedulers.into_iter().filter(|(name, _)| uses(name));
@@ -78,6 +83,13 @@ impl Survey {
             problems.push(format!("xl vcpu-list: {says}"));
             BTreeMap::new()
         });
+        let mut uuids = identity::parse(&identities).unwrap_or_else(|says| {
+            // That it failed is said already.
+            if !identities.is_empty() {
+                problems.push(format!("xl list -v: {says}"));
+            }
+            BTreeMap::new()
+        });
         // Memory, vCPUs, state, time, pool.
         let pools_of = table::rows(&pools_of, 5, &names).unwrap_or_default();
         for (name, text) in &schedulers {
@@ -88,24 +100,44 @@ impl Survey {
         }
         let mut configured: BTreeMap<DomainId, domains::Configured> =
             configured.into_iter().map(|domain| (domain.id, domain)).collect();
-        let domains = names.into_iter().map(|(id, name)| {
-            let it = configured.remove(&id);
-            let (kind, weight, cap_percent, vifs) =
-                it.map(|it| (it.kind, it.weight, it.cap_percent, it.vifs)).unwrap_or_default();
-            let pool = pools_of.iter().find(|(of, _)| *of == id);
-            DomainInfo {
-                id,
-                name: Name::new(name),
-                kind,
-                pool: pool.map(|(_, columns)| columns[4].to_string()),
-                weight,
-                cap_percent,
-                vcpus: vcpus.remove(&id).unwrap_or_default(),
-                vifs,
-            }
-        });
-        let domains = domains.collect();
-        Ok(Survey { hypervisor, pools, domains, problems })
+        let domains: Vec<DomainInfo> = names
+            .into_iter()
+            .map(|(id, name)| {
+                let it = configured.remove(&id);
+                let (kind, weight, cap_percent, vifs) =
+                    it.map(|it| (it.kind, it.weight, it.cap_percent, it.vifs)).unwrap_or_default();
+                let pool = pools_of.iter().find(|(of, _)| *of == id);
+                DomainInfo {
+                    id,
+                    uuid: uuids.remove(&id),
+                    name: Name::new(name),
+                    kind,
+                    pool: pool.map(|(_, columns)| columns[4].to_string()),
+                    weight,
+                    cap_percent,
+                    vcpus: vcpus.remove(&id).unwrap_or_default(),
+                    vifs,
+                }
+            })
+            .collect();
+        let unknown = uuids.into_iter().map(|(id, uuid)| DomainKey { id, uuid }).collect();
+        Ok(Survey { hypervisor, pools, domains, unknown, problems })
+    }
+
+    /// Whether it is known which domains there are: dom0 is always one.
+    pub fn is_listed(&self) -> bool {
+        self.domains.iter().any(|domain| domain.id == 0 && domain.uuid.is_some())
+    }
+
+    /// That very domain; `None` if it is gone, or nobody knows whose its number is.
+    pub fn domain(&self, key: &DomainKey) -> Option<&DomainInfo> {
+        let its = self.domains.iter().find(|domain| domain.id == key.id);
+        its.filter(|its| its.uuid.as_ref() == Some(&key.uuid))
+    }
+
+    /// The scheduler of a domain, if it is one with weights.
+    pub fn scheduler_of(&self, domain: &DomainInfo) -> Option<Scheduler> {
+        self.pool_of(domain).and_then(|pool| Scheduler::named(&pool.scheduler))
     }
 
     /// The pool of a domain: by its name, or the only one.
@@ -127,6 +159,7 @@ mod tests {
             "info" => include_str!("../data/info.txt"),
             "list -l" => include_str!("../data/list.json"),
             "list -c" => include_str!("../data/list-c.txt"),
+            "list -v" => include_str!("../data/list-v.txt"),
             "cpupool-list" => include_str!("../data/pools.txt"),
             "cpupool-list -c" => include_str!("../data/pools-c.txt"),
             "vcpu-list" => include_str!("../data/vcpus.txt"),
@@ -147,6 +180,12 @@ mod tests {
         assert_eq!((batch.weight, batch.cap_percent), (Some(512), Some(80)));
         assert_eq!((batch.pool.as_deref(), batch.vcpus.len()), (Some("Pool-0"), 1));
         assert_eq!(batch.vifs[0].interface, "vif2.0");
+        let uuid = "d85fc7b4-e6a4-11f0-a685-4fbf3eb68e09".to_string();
+        let key = DomainKey { id: 2, uuid };
+        assert_eq!(survey.domain(&key), Some(batch));
+        assert_eq!(survey.domain(&DomainKey { id: 1, ..key }), None);
+        assert_eq!(survey.scheduler_of(batch), Some(Scheduler::Credit2));
+        assert_eq!(survey.unknown, []);
         assert_eq!(survey.pool_of(batch).map(|pool| pool.name.as_str()), Some("Pool-0"));
     }
 

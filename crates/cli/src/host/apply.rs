@@ -14,6 +14,7 @@ use lowtail_kernel::Name;
 use lowtail_kernel::signals::Signals;
 use serde_json::{Value, json};
 
+use super::dom0::is_dom0;
 use super::effect::Look;
 use super::guard::{self, GuardArgs, Watching};
 use super::log::{Kind, Log};
@@ -48,6 +49,12 @@ pub(crate) struct Apply {
 
 pub(crate) fn run(args: &Apply, global: &Global) -> Result<ExitCode, Fail> {
     let policy = args.wanted.policy()?;
+    if is_dom0() && args.guard.is_asked() {
+        return Err(Fail::Usage(
+            "--guard and --canary are for hosts with KVM; on a host of Xen's `lowtail host status` shows what changes brought: leave it out"
+                .to_string(),
+        ));
+    }
     match args.watch || args.guard.is_asked() {
         true => rounds(args, &policy, global),
         false => once(args, &policy, global),
@@ -94,7 +101,8 @@ fn once(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail
 fn rounds(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fail> {
     let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
     let dir = args.state.dir();
-    let mut options = Options::new(&dir);
+    let on_xen = is_dom0();
+    let mut options = if on_xen { Options::on_xen(&dir) } else { Options::new(&dir) };
     options.declared.clone_from(&args.wanted.vm);
     options.leave = !args.watch;
     // What cannot be had at all is told before anything is changed.
@@ -107,7 +115,7 @@ fn rounds(args: &Apply, policy: &Policy, global: &Global) -> Result<ExitCode, Fa
     let memory = guard::memory(&args.guard, policy, &dir)?;
     capabilities.ask_libvirt(policy, &found);
     let machines = desired::machines(policy, &found.vms, &capabilities);
-    let watching = match args.guard.is_on(args.watch, args.look.no_look) {
+    let watching = match !on_xen && args.guard.is_on(args.watch, args.look.no_look) {
         true => {
             let (memory, predicted) = (memory.clone(), plan::kept(policy, args.watch, &dir));
             let vms = &args.wanted.vm;

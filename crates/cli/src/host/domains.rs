@@ -104,6 +104,7 @@ mod tests {
         };
         let web = DomainInfo {
             id: 7,
+            uuid: None,
             name: Name::new("web\x1b[2J"),
             kind: Some("pvh".to_string()),
             pool: None,

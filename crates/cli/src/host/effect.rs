@@ -5,8 +5,12 @@ use std::path::Path;
 use lowtail_control::reconcile::{Effect, VmEffect};
 use lowtail_discover::Declared;
 use lowtail_engine::Duration;
+use lowtail_kernel::error::Error;
+use lowtail_observe::xen::{XenObserver, XenOptions};
 use lowtail_observe::{Observer, Options};
 
+use super::dom0::is_dom0;
+use super::observe::XEN_BUFFER_BYTES;
 use crate::exit::Fail;
 use crate::out;
 use crate::span::{of_wall, span};
@@ -54,6 +58,9 @@ impl Look {
     }
 
     fn look(&self, declared: &[Declared]) -> Result<Vec<VmEffect>, String> {
+        if is_dom0() {
+            return self.look_at_domains();
+        }
         let options = Options { declared: declared.to_vec(), network: false, ..Options::default() };
         let look = || {
             let mut observer = Observer::start(options)?;
@@ -61,6 +68,17 @@ impl Look {
             observer.snapshot()
         };
         look().map(|snapshot| snapshot.effects()).map_err(|error| error.to_string())
+    }
+
+    /// The same by Xen's records.
+    fn look_at_domains(&self) -> Result<Vec<VmEffect>, String> {
+        let options = XenOptions { names: Vec::new(), buffer_bytes: XEN_BUFFER_BYTES };
+        let look = || {
+            let mut observer = XenObserver::start(options)?;
+            std::thread::sleep(of_wall(self.look));
+            observer.snapshot()
+        };
+        look().map(|snapshot| snapshot.effects()).map_err(|error: Error| error.to_string())
     }
 }
 

@@ -18,6 +18,7 @@ use lowtail_trace::Options;
 use serde_json::{Value, json};
 
 use super::columns::columns;
+use super::dom0::is_dom0;
 use super::guard;
 use super::record;
 use super::state::{State, host};
@@ -53,6 +54,13 @@ pub(crate) struct PlanArgs {
 
 pub(crate) fn run(args: &PlanArgs, global: &Global) -> Result<ExitCode, Fail> {
     let policy = args.wanted.policy()?;
+    if is_dom0() && args.predict.is_some() {
+        return Err(Fail::Usage(
+            "--predict is for hosts with KVM; on a host of Xen's, predict from a recording: lowtail host record -o x.bin --duration 5s; \
+             lowtail predict x.bin --ratelimit 0us"
+                .to_string(),
+        ));
+    }
     let found = args.wanted.found(&policy);
     let mut capabilities = capabilities(&policy, &found, args.watch)?;
     let (dir, machines) = (args.state.dir(), desired::machines(&policy, &found.vms, &capabilities));
@@ -216,6 +224,7 @@ pub(crate) fn text(found: &Found, settings: &Settings, plan: &Plan) -> String {
     let vcpus = match settings.vcpus {
         VcpusBy::SmallFirst => "small-first",
         VcpusBy::Fair => "the kernel's fair class",
+        VcpusBy::Xen => "Xen",
         VcpusBy::Untouched => "whoever does it now",
     };
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });

@@ -11,6 +11,7 @@ use lowtail_kernel::Name;
 use serde_json::json;
 
 use super::columns::columns;
+use super::dom0::is_dom0;
 use super::effect::Look;
 use super::goals;
 use super::plan::not_given;
@@ -165,26 +166,55 @@ fn text(status: &manage::Status) -> String {
 
 /// VM by VM, before and after.
 fn effects(effect: &Effect) -> String {
-    let figure = |vms: &[VmEffect], of: &VmEffect, get: fn(&VmEffect) -> Option<f64>| {
+    let [p50, p99, ready, cpus] = FIGURES;
+    if effect.after.is_empty() {
+        return String::new();
+    }
+    if !is_dom0() {
+        let head = ["VM", "wake-up p99 us before", "after", "ready % before", "after"];
+        return columns(head, &rows(effect, [p99, ready]));
+    }
+    let head = [
+        "VM",
+        "wake-up p50 us before",
+        "after",
+        "wake-up p99 us before",
+        "after",
+        "ready % before",
+        "after",
+        "CPUs used before",
+        "after",
+    ];
+    columns(head, &rows(effect, [p50, p99, ready, cpus]))
+}
+
+/// A figure of a VM, and the digits behind its point.
+type Figure = (fn(&VmEffect) -> Option<f64>, usize);
+
+/// Median and p99 of wake-up latencies, ready time in percent, CPUs.
+const FIGURES: [Figure; 4] = [
+    (|vm| vm.wakeup_latency_p50_seconds.map(|s| 1e6 * s), 1),
+    (|vm| vm.wakeup_latency_p99_seconds.map(|s| 1e6 * s), 1),
+    (|vm| vm.ready_ratio.map(|ratio| 100.0 * ratio), 1),
+    (|vm| Some(vm.cpus_used), 3),
+];
+
+/// A row for each VM: its name, and each figure before and after.
+fn rows<const N: usize, const CELLS: usize>(
+    effect: &Effect,
+    figures: [Figure; N],
+) -> Vec<[String; CELLS]> {
+    let figure = |vms: &[VmEffect], of: &VmEffect, (get, digits): Figure| {
         let vm = vms.iter().find(|vm| (&vm.name, vm.pid) == (&of.name, of.pid));
-        vm.and_then(get).map_or_else(|| "-".to_string(), |figure| format!("{figure:.1}"))
+        vm.and_then(get).map_or_else(|| "-".to_string(), |figure| format!("{figure:.digits$}"))
     };
-    let rows: Vec<[String; 5]> = effect
-        .after
-        .iter()
-        .map(|vm| {
-            let both = |vms, get| figure(vms, vm, get);
-            [
-                Name::new(&vm.name).to_string(),
-                both(&effect.before, |vm| vm.wakeup_latency_p99_seconds.map(|s| 1e6 * s)),
-                both(&effect.after, |vm| vm.wakeup_latency_p99_seconds.map(|s| 1e6 * s)),
-                both(&effect.before, |vm| vm.ready_ratio.map(|ratio| 100.0 * ratio)),
-                both(&effect.after, |vm| vm.ready_ratio.map(|ratio| 100.0 * ratio)),
-            ]
-        })
-        .collect();
-    let head = ["VM", "wake-up p99 us before", "after", "ready % before", "after"];
-    if rows.is_empty() { String::new() } else { columns(head, &rows) }
+    let row = |vm: &VmEffect| {
+        let both = |of| [figure(&effect.before, vm, of), figure(&effect.after, vm, of)];
+        let name = Name::new(&vm.name).to_string();
+        let mut cells = std::iter::once(name).chain(figures.into_iter().flat_map(both));
+        std::array::from_fn(|_| cells.next().unwrap_or_default())
+    };
+    effect.after.iter().map(row).collect()
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use lowtail_control::desired::{self, HostCapabilities, Settings};
 use lowtail_control::policy::{self, Policy, Scheduler};
+use lowtail_control::xen;
 use lowtail_discover::{Declared, Found, Scanner};
 use lowtail_kernel::Roots;
 
+use super::dom0::is_dom0;
 use crate::exit::Fail;
 
 /// A policy, and VMs that are not found by themselves.
@@ -23,6 +25,11 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     pub(crate) fn policy(&self) -> Result<Policy, Fail> {
+        if is_dom0() && !self.vm.is_empty() {
+            return Err(Fail::Usage(
+                "--vm is for hosts with KVM; on a host of Xen's, domains are what xl lists: leave it out".to_string(),
+            ));
+        }
         Policy::read(&self.file).map_err(|error| match error {
             policy::Error::File(file) if file.is_hosts => Fail::Host(file.to_string()),
             error => Fail::Input(error.to_string()),
@@ -31,6 +38,9 @@ impl Wanted {
 
     /// The VMs that there are.
     pub(crate) fn found(&self, policy: &Policy) -> Found {
+        if is_dom0() {
+            return xen::scan(&Roots::default());
+        }
         let (users, _) = policy.users.on_this_host();
         Scanner::new(Roots::default(), self.vm.clone()).trusting(users).scan()
     }
@@ -46,6 +56,10 @@ pub(crate) fn capabilities(
     let mut capabilities =
         capabilities.map_err(|error| Fail::Host(format!("facts about this host: {error}")))?;
     capabilities.ask_users(policy);
+    if is_dom0() {
+        capabilities.ask_xen().map_err(|error| Fail::Host(error.to_string()))?;
+        return Ok(capabilities);
+    }
     if capabilities.small_first.is_ok() && !watch {
         match policy.scheduler {
             Scheduler::SchedExt => {

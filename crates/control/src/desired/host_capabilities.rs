@@ -9,6 +9,7 @@ use lowtail_libvirt::labels::Label;
 use super::domains::Domains;
 use crate::manage::cpus;
 use crate::policy::Policy;
+use crate::xen::XenHost;
 use lowtail_discover::{Found, Users, Vm};
 use lowtail_kernel::cgroup::{Hierarchy, Version};
 use lowtail_kernel::sched_ext;
@@ -40,6 +41,8 @@ pub struct HostCapabilities {
     /// VMs that are not touched for now though the policy has settings for them, and why: the guard has reverted them, or their turn
     /// comes later.
     pub held: BTreeMap<(u32, u64), String>,
+    /// The Xen host that this is the dom0 of, if it is one: its domains are the VMs.
+    pub xen: Option<XenHost>,
 }
 
 impl HostCapabilities {
@@ -59,6 +62,7 @@ impl HostCapabilities {
             missing_users: Vec::new(),
             aside: BTreeSet::new(),
             held: BTreeMap::new(),
+            xen: None,
         })
     }
 
@@ -70,6 +74,9 @@ impl HostCapabilities {
     pub fn refresh(&mut self, roots: &Roots, hierarchy: Option<&Hierarchy>) -> io::Result<()> {
         self.cpus = online(roots)?;
         self.hierarchy = hierarchy.map(|hierarchy| hierarchy.version);
+        if self.xen.is_some() {
+            self.ask_xen()?;
+        }
         Ok(())
     }
 
@@ -79,6 +86,16 @@ impl HostCapabilities {
         if policy.vms.needs_libvirt().is_some() || policy.vms.by_label() {
             self.know(Domains::ask(&policy.libvirt, found).libvirt_labels());
         }
+    }
+
+    /// Asks Xen's toolstack: this is a dom0, and its domains are the VMs. The kernel of dom0 schedules none of them.
+    ///
+    /// # Errors
+    /// If the toolstack does not answer.
+    pub fn ask_xen(&mut self) -> io::Result<()> {
+        self.xen = Some(XenHost::read().map_err(io::Error::other)?);
+        self.small_first = Err("the vCPUs are scheduled by Xen".to_string());
+        Ok(())
     }
 
     /// Looks up the users of `policy` on this host.

@@ -14,6 +14,7 @@ mod taps;
 mod threads;
 mod value;
 mod vms;
+mod xen;
 
 use std::collections::BTreeMap;
 
@@ -54,6 +55,8 @@ pub enum VcpusBy {
     /// The kernel's fair class.
     #[default]
     Fair,
+    /// Xen's scheduler, with weights, caps and its own parameters.
+    Xen,
     /// Whoever does: the policy does not say.
     Untouched,
 }
@@ -139,6 +142,9 @@ pub fn resolve(policy: &Policy, vms: &[Vm], capabilities: &HostCapabilities) -> 
                 wanted.groups(vm, &rule, version, capabilities);
             }
             wanted.threads(vm, &rule, capabilities);
+        }
+        if rule.pcpus.is_some() || rule.preferred_pcpus.is_some() {
+            wanted.note(Some(vm), "`pcpus` is for hosts of Xen's: vCPUs here stay where they are");
         }
         if !rule.only_limits {
             wanted.workers(vm, policy.workers.slice, capabilities);

@@ -5,7 +5,7 @@ use std::io;
 
 use super::domains::Domains;
 use super::nice::nice;
-use super::{HostCapabilities, Note, Target, VcpusBy, managed, resolve};
+use super::{HostCapabilities, Note, Target, VcpusBy, managed, resolve, xen};
 use crate::manage::{Group, Knob, Sched, Setting, Thread, Unknown, Wanted};
 use crate::policy::Policy;
 use crate::workers::{self, Cpus, WorkerSettings};
@@ -28,6 +28,24 @@ pub struct Settings {
 /// What `policy` wants of what was `found` on this host. Reads what control groups,
 /// threads and uplinks there are, and asks libvirt for its VMs; changes nothing.
 pub fn settings(policy: &Policy, found: &Found, capabilities: &HostCapabilities) -> Settings {
+    let mut all = match &capabilities.xen {
+        Some(host) => xen::settings(policy, found, capabilities, host),
+        None => of_processes(policy, found, capabilities),
+    };
+    all.workers(policy, found, capabilities);
+    if all.vcpus == VcpusBy::SmallFirst {
+        all.classes(policy, found, capabilities);
+    }
+    all.marks(policy);
+    if let Some(params) = all.network(policy) {
+        all.taps(policy, &params, found, capabilities);
+    }
+    all.settings = joined(all.settings);
+    all
+}
+
+/// What VMs that are processes of this host shall have, without their back ends and queues.
+fn of_processes(policy: &Policy, found: &Found, capabilities: &HostCapabilities) -> Settings {
     let domains = Domains::ask(&policy.libvirt, found);
     let mut capabilities = capabilities.clone();
     capabilities.know(domains.libvirt_labels());
@@ -68,15 +86,6 @@ pub fn settings(policy: &Policy, found: &Found, capabilities: &HostCapabilities)
             }
         }
     }
-    all.workers(policy, found, capabilities);
-    if all.vcpus == VcpusBy::SmallFirst {
-        all.classes(policy, found, capabilities);
-    }
-    all.marks(policy);
-    if let Some(params) = all.network(policy) {
-        all.taps(policy, &params, found, capabilities);
-    }
-    all.settings = joined(all.settings);
     all
 }
 

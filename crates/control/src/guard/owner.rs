@@ -7,6 +7,7 @@ use lowtail_discover::Vm;
 
 use crate::libvirt::Running;
 use crate::manage::Knob;
+use crate::xen;
 
 /// Whose threads and control groups are whose.
 #[derive(Debug)]
@@ -36,6 +37,10 @@ impl<'a> Owners<'a> {
                 let (domain, name) = (of.domain.clone(), vm.name.clone());
                 Running { domain, name, labels: Vec::new(), odd: None }.is(vm)
             }),
+            Knob::Xen(of) => {
+                let domain = of.domain()?;
+                self.vms.iter().find(|vm| xen::is(vm, domain))
+            }
             Knob::Network(_) => None,
         }
     }

@@ -29,7 +29,10 @@ pub use error::Error;
 pub use host_lock::{HostLock, holder};
 pub(crate) use knob::cpus;
 pub use knob::cpus::parse as parse_cpus;
-pub use knob::{Affinity, Group, Key, Knob, Libvirt, Network, Part, Sched, Thread};
+pub use knob::{
+    Affinity, Group, Key, Knob, Libvirt, Network, OfDomain, OfPool, OfVcpu, Part, Sched, Thread,
+    Xen,
+};
 pub use ledger::{Entry, Ledger};
 pub use plan::{Change, Foreign, Plan, Refused, Unreadable, plan, plan_wanted};
 pub use revert::Reverted;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use lowtail_xen::DomainKey;
+
 use super::{Knob, Setting};
 
 /// All that is wanted. What is not in it is restored, unless it is of something of which nothing is known.
@@ -24,6 +26,8 @@ pub enum Unknown {
     Interface(String),
     /// All network interfaces.
     Interfaces,
+    /// A domain of Xen's.
+    Domain(DomainKey),
 }
 
 impl Wanted {
@@ -55,6 +59,7 @@ impl Unknown {
             (Unknown::Group(path), Knob::Group(group)) => group.path() == path,
             (Unknown::Interface(name), Knob::Network(network)) => network.link.name == *name,
             (Unknown::Interfaces, Knob::Network(_)) => true,
+            (Unknown::Domain(key), Knob::Xen(xen)) => xen.domain() == Some(key),
             _ => false,
         }
     }

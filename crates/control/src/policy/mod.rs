@@ -9,6 +9,7 @@ mod flow;
 mod goal;
 mod others;
 mod patterns;
+mod pcpus;
 mod scheduler;
 mod selector;
 mod small_first;
@@ -16,6 +17,7 @@ mod uplink;
 mod users;
 mod vm;
 mod workers;
+mod xen;
 
 use std::path::Path;
 
@@ -29,12 +31,14 @@ pub use flow::Flow;
 pub use goal::{Goal, Goals};
 pub use others::Others;
 pub use patterns::fits;
+pub use pcpus::Pcpus;
 pub use scheduler::Scheduler;
 pub(crate) use selector::is_trusted;
 pub use uplink::{Split, Uplink};
 pub use users::Trusted;
 pub use vm::{Rule, Vms, Weight};
 pub use workers::Workers;
+pub use xen::{Ratelimit, XenWishes};
 
 use lowtail_kernel::marks::Mask;
 
@@ -69,6 +73,8 @@ pub struct Policy {
     pub uplinks: Vec<Uplink>,
     /// Where back-end workers go.
     pub workers: Workers,
+    /// What is wanted of Xen's schedulers.
+    pub xen: XenWishes,
 }
 
 /// Why there is no policy.
@@ -112,6 +118,8 @@ struct PolicyFile {
     uplink: Vec<uplink::UplinkFile>,
     /// Back-end workers: vhost and I/O threads.
     workers: workers::WorkersFile,
+    /// What is wanted of the schedulers of a Xen host.
+    xen: xen::XenFile,
 }
 
 /// The network as a whole.
@@ -206,6 +214,7 @@ impl PolicyFile {
             mark_mask: self.network.mark_mask().map_err(|bad| bad.under(&["network"]))?,
             uplinks,
             workers: self.workers.build().map_err(|bad| bad.under(&["workers"]))?,
+            xen: self.xen.build().map_err(|bad| bad.under(&["xen"]))?,
         })
     }
 }

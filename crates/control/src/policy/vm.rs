@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer};
 use super::cap::{Cap, CapFile};
 use super::others::Others;
 use super::patterns::Patterns;
+use super::pcpus::Pcpus;
 use super::selector::{self, Selector};
 use lowtail_discover::{Kind, Users, Vm};
 
@@ -48,6 +49,10 @@ pub struct Rule {
     pub worker_weight: Option<u64>,
     /// Slice of each vCPU, in the fair class.
     pub slice: Option<Duration>,
+    /// The pCPUs of a Xen host that its vCPUs may run on.
+    pub pcpus: Option<Pcpus>,
+    /// Those on which they run if they can.
+    pub preferred_pcpus: Option<Pcpus>,
     /// Somebody runs the VM whose word does not count: it is limited, and nothing else.
     pub only_limits: bool,
     /// No entry fits the VM, and the file has others: its weight stays.
@@ -82,6 +87,8 @@ impl Default for Rule {
             emulator_weight: None,
             worker_weight: None,
             slice: None,
+            pcpus: None,
+            preferred_pcpus: None,
             only_limits: false,
             unnamed: false,
         }
@@ -130,6 +137,10 @@ pub(super) struct VmFile {
     worker_weight: Option<u64>,
     /// Slice of each vCPU in the kernel's fair class, since Linux 6.12: 0.1ms to 100ms.
     slice: Option<DurationText>,
+    /// The pCPUs of a Xen host that each of its vCPUs may run on, as libvirt writes lists, `0-3,^2,8`; or `all`. Absent, what it is.
+    pcpus: Option<String>,
+    /// Those of them on which they run if they can: Xen's soft affinity. Absent, what it is.
+    preferred_pcpus: Option<String>,
 }
 
 fn yes() -> bool {
@@ -204,6 +215,10 @@ impl VmFile {
             Ok(()) => Ok(slice),
             Err(message) => Err(KeyError::new("slice", message)),
         });
+        let pcpus = |key: &str, text: &Option<String>| {
+            let pcpus = text.as_deref().map(Pcpus::parse).transpose();
+            pcpus.map_err(|message| KeyError::new(key, message))
+        };
         let rule = Rule {
             manage: self.manage,
             weight: self.weight.0,
@@ -214,6 +229,8 @@ impl VmFile {
             emulator_weight: weight("emulator_weight", self.emulator_weight)?,
             worker_weight: weight("worker_weight", self.worker_weight)?,
             slice: slice.transpose()?,
+            pcpus: pcpus("pcpus", &self.pcpus)?,
+            preferred_pcpus: pcpus("preferred_pcpus", &self.preferred_pcpus)?,
             only_limits: false,
             unnamed: false,
         };
@@ -251,6 +268,8 @@ impl Rule {
             emulator_weight: None,
             worker_weight: None,
             slice: None,
+            pcpus: None,
+            preferred_pcpus: None,
             only_limits: true,
             ..self
         }

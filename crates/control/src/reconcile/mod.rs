@@ -22,6 +22,7 @@ use crate::desired::online;
 use crate::manage::{
     Applied, Error, Foreign, HostLock, Knob, OnError, Plan, Refused, Reverted, Wanted,
 };
+use crate::xen;
 use lowtail_discover::{Declared, Found, Scanner, Users, Vm};
 use lowtail_kernel::Roots;
 use lowtail_kernel::pace::Paced;
@@ -49,6 +50,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// Where the kernel tells about itself.
     pub roots: Roots,
+    /// Whether VMs are domains of Xen's, and this is their dom0.
+    pub domains: bool,
     /// VMs by the user's word.
     pub declared: Vec<Declared>,
     /// Users whose word counts on what is a VM.
@@ -60,11 +63,24 @@ pub struct Options {
 }
 
 impl Options {
+    /// The same for the domains of a Xen host: a look at them is half a dozen runs of `xl`, so that a round is each five seconds.
+    pub fn on_xen(dir: &Path) -> Self {
+        Options { domains: true, period: Duration::from_secs(5), ..Self::new(dir) }
+    }
+
     /// A round each second; at the end all is restored.
     pub fn new(dir: &Path) -> Self {
         let (roots, period) = (Roots::default(), Duration::from_secs(1));
         let users = Users::default();
-        Options { dir: dir.to_path_buf(), roots, declared: Vec::new(), users, period, leave: false }
+        Options {
+            dir: dir.to_path_buf(),
+            roots,
+            domains: false,
+            declared: Vec::new(),
+            users,
+            period,
+            leave: false,
+        }
     }
 }
 
@@ -163,7 +179,10 @@ impl Reconciler {
     }
 
     fn look(&mut self, resolve: &mut Resolve<'_>) -> Result<Round, Error> {
-        let found = self.scanner.scan();
+        let found = match self.options.domains {
+            true => xen::scan(&self.options.roots),
+            false => self.scanner.scan(),
+        };
         let cpus = online(&self.options.roots).ok();
         let changed = self.rounds == 0 || found.vms != self.vms;
         let links = self.links();

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::manage::{Affinity, Group, Key, Knob, Sched, Setting, Thread, Unknown};
-use lowtail_discover::{Found, Role, Vm, VmThread};
+use lowtail_discover::{Found, Kind, Role, Vm, VmThread};
 use lowtail_kernel::cgroup::{Hierarchy, Version};
 
 use spread::{Worker, spread};
@@ -90,13 +90,13 @@ pub fn place(
         let to = spread(&now.collect::<Vec<_>>(), &cpus);
         for ((vm, thread, known), cpu) in workers.iter().zip(to) {
             let knob = Knob::Affinity(Affinity { thread: *known });
-            let why = format!("{} of {}: as many on each CPU", word(thread.role), vm.name);
+            let why = format!("{} of {}: as many on each CPU", word(vm, thread.role), vm.name);
             placed.settings.push(Setting { knob, to: cpu.to_string(), why });
         }
     }
     let mut weighted = BTreeSet::new();
     for (vm, thread, known) in &workers {
-        let why = format!("{} of {}: a weight of its own", word(thread.role), vm.name);
+        let why = format!("{} of {}: a weight of its own", word(vm, thread.role), vm.name);
         match (own_group(vm, thread), wanted.shares, wanted.nice) {
             (Some(group), Some(shares), _) => {
                 let hierarchy = found.hierarchy.as_ref();
@@ -135,8 +135,9 @@ fn is_worker(role: Role) -> bool {
     matches!(role, Role::Vhost(_) | Role::IoThread(_))
 }
 
-fn word(role: Role) -> String {
+fn word(vm: &Vm, role: Role) -> String {
     match role {
+        Role::Vhost(n) if vm.kind == Kind::Xen => format!("netback's thread of queue {n}"),
         Role::Vhost(n) => format!("vhost worker {n}"),
         Role::IoThread(n) => format!("I/O thread {n}"),
         _ => "worker".into(),

@@ -25,6 +25,7 @@ pub(crate) fn capabilities(version: Option<Version>) -> HostCapabilities {
         missing_users: Vec::new(),
         aside: Default::default(),
         held: Default::default(),
+        xen: None,
     }
 }
 

@@ -54,9 +54,6 @@ pub struct Check {
 pub struct Diagnosis {
     /// In order of subject.
     pub checks: Vec<Check>,
-    /// Commands that are not for hosts of this kind, whatever else there is.
-    #[serde(skip)]
-    pub not_for_this_host: Vec<Command>,
 }
 
 impl Diagnosis {
@@ -65,11 +62,11 @@ impl Diagnosis {
         self.checks.iter().map(|check| check.state).max().unwrap_or(State::Ok)
     }
 
-    /// Whether the command can work: it is for such hosts, and nothing is missing that it needs.
+    /// Whether the command can work: nothing is missing that it needs.
     pub fn works(&self, command: Command) -> bool {
         let lacks =
             |check: &Check| check.state == State::Missing && check.needed_for.contains(&command);
-        !self.not_for_this_host.contains(&command) && !self.checks.iter().any(lacks)
+        !self.checks.iter().any(lacks)
     }
 }
 

@@ -30,7 +30,7 @@ pub fn examine(host: &Host) -> Diagnosis {
         let mut checks = vec![kernel::release(host)];
         checks.extend(xen::checks(host));
         checks.extend(network::uplink_checks(host));
-        return Diagnosis { checks, not_for_this_host: vec![Command::Apply] };
+        return Diagnosis { checks };
     }
     let mut checks = kernel::checks(host);
     checks.extend(processors::checks(host));
@@ -40,5 +40,5 @@ pub fn examine(host: &Host) -> Diagnosis {
     if presence == Presence::Guest {
         checks.push(xen::guest());
     }
-    Diagnosis { checks, not_for_this_host: Vec::new() }
+    Diagnosis { checks }
 }

@@ -59,7 +59,7 @@ fn hypervisor(survey: &Survey) -> Check {
         _ => String::new(),
     };
     let found = format!("dom0 of Xen {}, {pcpus}{smt}", lowtail_out::line(&xen.version));
-    Check::ok("xen", "Xen", found).needed_for(&[Vms, Observe, Record])
+    Check::ok("xen", "Xen", found).needed_for(&[Vms, Observe, Record, Apply])
 }
 
 fn xentrace(host: &Host) -> Check {
@@ -99,8 +99,8 @@ fn pools(survey: &Survey) -> Check {
                      runner began: it waits for the runner's timer, up to {CREDIT2_TIMER_MS} ms"
                 ),
                 format!(
-                    "`xl sched-credit2 -s -p {name} -r 0` turns the limit off, for more switches; first ask what it would do: \
-                     lowtail host record -o x.bin --duration 10s; lowtail predict x.bin --ratelimit 0us"
+                    "`lowtail host apply` turns the limit off until `revert`, and `xl sched-credit2 -s -p {name} -r 0` does, for more \
+                     switches; first ask what it would do: lowtail host record -o x.bin --duration 10s; lowtail predict x.bin --ratelimit 0us"
                 ),
             )
         }
@@ -293,7 +293,17 @@ mod tests {
         });
         let (kind, pool, vifs) = (None, None, Vec::new());
         let (weight, cap_percent, vcpus) = (Some(256), Some(0), vcpus.collect());
-        DomainInfo { id, name: Name::new(name), kind, pool, weight, cap_percent, vcpus, vifs }
+        DomainInfo {
+            id,
+            uuid: None,
+            name: Name::new(name),
+            kind,
+            pool,
+            weight,
+            cap_percent,
+            vcpus,
+            vifs,
+        }
     }
 
     fn survey(scheduler: &str, release: (u32, u32), guests: &[&[&str]]) -> Survey {
@@ -315,6 +325,7 @@ mod tests {
                 domains: domains.len() as u32,
             }],
             domains,
+            unknown: Vec::new(),
             problems: Vec::new(),
         }
     }

@@ -14,6 +14,7 @@ mod libvirt;
 mod network;
 mod sched;
 mod thread;
+mod xen;
 
 use std::fmt;
 use std::io;
@@ -30,6 +31,7 @@ pub use libvirt::Libvirt;
 pub use network::{Network, Part};
 pub use sched::Sched;
 pub use thread::Thread;
+pub use xen::{OfDomain, OfPool, OfVcpu, Xen};
 
 /// Where one value lives.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -45,6 +47,8 @@ pub enum Knob {
     Libvirt(Libvirt),
     /// A part of a network interface.
     Network(Network),
+    /// A value of a Xen host.
+    Xen(Xen),
 }
 
 impl Knob {
@@ -55,6 +59,7 @@ impl Knob {
             Knob::Sched(sched) => sched,
             Knob::Libvirt(libvirt) => libvirt,
             Knob::Network(network) => network,
+            Knob::Xen(xen) => xen,
         }
     }
 
