@@ -53,8 +53,7 @@ pub(crate) struct Tune {
     #[arg(long, short, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// Write the policy of each point into this directory: point-1.toml, point-2.toml and so on; of a Xen host the commands
-    /// that set it, point-1.sh
+    /// Write the policy of each point into this directory: point-1.toml, point-2.toml and so on
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Ticks per second of xentrace's time stamp counter [default: measured in the trace]
@@ -78,8 +77,7 @@ pub(crate) fn run(command: &Tune, global: &Global) -> Result<ExitCode, Fail> {
     };
     if let Some(dir) = &command.out {
         for (number, point) in (1..).zip(&tuned.points) {
-            let extension = if tuned.commands { "sh" } else { "toml" };
-            let path = dir.join(format!("point-{number}.{extension}"));
+            let path = dir.join(format!("point-{number}.toml"));
             TextFile::new(&path)?.finish(&point.policy)?;
         }
     }

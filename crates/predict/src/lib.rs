@@ -35,6 +35,7 @@ mod workload;
 mod write;
 mod xen;
 mod xen_change;
+mod xen_policy;
 
 pub use blame::Ahead;
 pub use cause::{Certainty, DecidedBy, Interrupts};

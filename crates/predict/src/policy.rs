@@ -16,7 +16,7 @@ use lowtail_kernel::release;
 
 use crate::model::Model;
 use crate::recording::Recording;
-use crate::shares;
+use crate::xen_policy;
 
 /// `cpu.weight` of who has the usual one, and its `cpu.shares`.
 const USUAL: (u64, u64) = (100, 1024);
@@ -26,13 +26,10 @@ fn tid(vcpu: usize) -> u32 {
     vcpu as u32 + 1
 }
 
-/// Puts `policy` in force on `model`, a model of `recording`. Returns what cannot be, in words. On a host of Xen it is weights and caps of
-/// domains.
+/// Puts `policy` in force on `model`, a model of `recording`. Returns what cannot be, in words.
 pub fn put_in_force(model: &mut Model, recording: &Recording, policy: &Policy) -> Vec<String> {
     if recording.host.xen.is_some() {
-        let (shares, notes) = shares::under(policy, &recording.sizes(), &recording.shares);
-        model.set_shares(&shares);
-        return notes;
+        return xen_policy::put_in_force(model, recording, policy);
     }
     let vms = vms(model, recording);
     let capabilities = capabilities(model, recording);

@@ -148,7 +148,8 @@ impl Recording {
         if self.host.xen.is_none() {
             return Err(Error::NotXen { option: "--recorded-policy" });
         }
-        let (shares, notes) = shares::under(policy, &self.sizes(), &self.shares);
+        let rules = shares::rules(policy, &self.sizes());
+        let (shares, notes) = shares::under(&rules, &self.shares);
         (self.shares, self.shares_known, self.notes) = (shares, true, notes);
         Ok(())
     }

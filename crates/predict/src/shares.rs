@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lowtail_control::policy::{Cap, Policy, Scheduler, Weight};
+use lowtail_control::policy::{Cap, Policy, Rule, Weight};
 use lowtail_discover::{Kind, KnownBy, Name, NamedBy, Origin, Role, Users, Vm, VmThread};
 use lowtail_trace::events::XenSettings;
 
@@ -49,34 +49,22 @@ pub(crate) fn recorded(settings: &XenSettings, domains: &[Option<u16>]) -> Vec<S
     domains.iter().map(share).collect()
 }
 
-/// What `policy` makes of `shares`, which are those of VMs with these names and numbers of vCPUs; and what of it is not for Xen, in words.
-pub(crate) fn under(
-    policy: &Policy,
-    vms: &[(String, usize)],
-    shares: &[Share],
-) -> (Vec<Share>, Vec<String>) {
-    let mut notes = Vec::new();
-    let mut note = |what: &str| {
-        if !notes.iter().any(|known| known == what) {
-            notes.push(what.to_owned());
-        }
+/// What `policy` wants of VMs with these names and numbers of vCPUs.
+pub(crate) fn rules(policy: &Policy, vms: &[(String, usize)]) -> Vec<Rule> {
+    let rule = |(name, vcpus): &(String, usize)| {
+        policy.vms.rule(&as_found(name, *vcpus), &[], &Users::default()).into_owned()
     };
-    match policy.scheduler {
-        Scheduler::None => return (shares.to_vec(), notes),
-        Scheduler::SchedExt | Scheduler::Fair => {
-            note(
-                "`scheduler` of the policy is about Linux hosts: --scheduler predicts others of Xen's",
-            );
-        }
-        Scheduler::Auto => {}
-    }
-    let share = |((name, vcpus), before): (&(String, usize), &Share)| {
-        let vm = as_found(name, *vcpus);
-        let rule = policy.vms.rule(&vm, &[], &Users::default());
-        if !rule.manage {
-            return *before;
-        }
+    vms.iter().map(rule).collect()
+}
+
+/// What these rules make of `shares`, those of the same domains; and what of them is not for Xen, in words.
+pub(crate) fn under(rules: &[Rule], shares: &[Share]) -> (Vec<Share>, Vec<String>) {
+    let mut notes = Vec::new();
+    let share = |(rule, before): (&Rule, &Share)| {
         let mut share = *before;
+        if !rule.manage {
+            return share;
+        }
         if let Weight::PerVcpu(weight) = rule.weight {
             let weight = weight.saturating_mul(WEIGHT.0) / WEIGHT.1;
             share.weight = weight.clamp(1, u16::MAX.into()) as u16;
@@ -93,17 +81,15 @@ pub(crate) fn under(
             ("vcpu_cap", rule.vcpu_cap.is_some()),
             ("emulator_cap", rule.emulator_cap.is_some()),
             ("iothread_cap", rule.iothread_cap.is_some()),
-            ("slice", rule.slice.is_some()),
         ] {
-            if is_set {
-                note(&format!(
-                    "`{key}` is for Linux hosts: Xen has weights and caps of whole domains"
-                ));
+            let note = format!("`{key}` is for Linux hosts: Xen limits whole domains");
+            if is_set && !notes.contains(&note) {
+                notes.push(note);
             }
         }
         share
     };
-    let shares = vms.iter().zip(shares).map(share).collect();
+    let shares = rules.iter().zip(shares).map(share).collect();
     (shares, notes)
 }
 
@@ -151,22 +137,16 @@ mod tests {
     fn a_policy_becomes_weights_and_caps() {
         let vms = [("web".to_owned(), 1), ("batch".to_owned(), 2), ("d0".to_owned(), 1)];
         let before = [USUAL, share(512, 50), USUAL];
-        let text = "[[vm]]\nname = \"web\"\nweight = 400\n[[vm]]\nname = \"b*\"\nweight = \"keep\"\ncap = \"150%\"\nslice = \"1ms\"\n";
-        let (after, notes) = under(&policy(text), &vms, &before);
+        let text = "[[vm]]\nname = \"web\"\nweight = 400\n[[vm]]\nname = \"b*\"\nweight = \"keep\"\ncap = \"150%\"\nvcpu_cap = \"90%\"\n";
+        let of = |text: &str| under(&rules(&policy(text), &vms), &before);
+        let (after, notes) = of(text);
         // 100 of a policy are Xen's 256.
         assert_eq!(after, [share(1024, 0), share(512, 150), USUAL]);
-        assert_eq!(notes.len(), 1, "{notes:?}");
-        let (after, _) =
-            under(&policy("[[vm]]\nname = \"batch\"\nweight = 1\ncap = \"none\"\n"), &vms, &before);
+        assert_eq!(notes, ["`vcpu_cap` is for Linux hosts: Xen limits whole domains"]);
+        let (after, _) = of("[[vm]]\nname = \"batch\"\nweight = 1\ncap = \"none\"\n");
         assert_eq!(after, [USUAL, share(2, 0), USUAL]);
         // An empty file weighs all alike, and leaves caps.
-        assert_eq!(under(&policy(""), &vms, &before).0, [USUAL, share(256, 50), USUAL]);
-        let (after, _) = under(
-            &policy("scheduler = \"none\"\n[[vm]]\nname = \"web\"\nweight = 9\n"),
-            &vms,
-            &before,
-        );
-        assert_eq!(after, before);
+        assert_eq!(of("").0, [USUAL, share(256, 50), USUAL]);
     }
 
     #[test]

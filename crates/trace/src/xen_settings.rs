@@ -91,7 +91,7 @@ pub struct XenSettings {
 }
 
 /// Bounds of the rate limit under one scheduler: run times of the runner, in nanoseconds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Bounds {
     /// It was protected.
     protected: Vec<u64>,
@@ -279,8 +279,8 @@ impl Settings {
         };
         let mine = || pcpus.values().filter(|on| on.scheduler == scheduler);
         let of_credit2 = scheduler == XenScheduler::Credit2;
-        let mut bounds = Bounds::default();
-        bounds.protected = std::mem::take(&mut kept[usize::from(of_credit2)]);
+        let protected = std::mem::take(&mut kept[usize::from(of_credit2)]);
+        let mut bounds = Bounds { protected, free: Vec::new() };
         bounds.free.extend(mine().flat_map(|on| &on.preempted).map(|&ran| hz.ns(ran)));
         if of_credit2 {
             let early = compared.iter().map(|&ran| hz.ns(ran).saturating_add(TOLERANCE_NS));
@@ -348,4 +348,81 @@ fn shares(vcpus: &HashMap<u32, OfVcpu>) -> Vec<XenShare> {
     let mut shares: Vec<XenShare> = known.map(share).collect();
     shares.sort_by_key(|share| share.domain);
     shares
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::clock::CpuHzSource;
+    use crate::events::events;
+    use crate::options::Options;
+
+    /// `data/README.md` says how both were made.
+    #[test]
+    fn real_recordings_tell_how_they_were_made() {
+        let settings = |file: &str| {
+            let file = File::open(format!("data/{file}")).expect("it is in the tree");
+            let host = events(file, &Options::default(), |_, _| Ok(())).expect("a recording");
+            host.xen.expect("a Xen")
+        };
+        let credit2 = settings("credit2-4.20-ratelimit1000.bin");
+        assert_eq!(credit2.scheduler, XenScheduler::Credit2, "{credit2:?}");
+        assert_eq!(credit2.ratelimit.map(|limit| limit.ns), Some(1_000_000), "{credit2:?}");
+        assert!(!credit2.others && credit2.timeslice_ns.is_none(), "{credit2:?}");
+        let usual =
+            |share: &XenShare| (share.weight - 1.0).abs() < 0.01 && share.cap_percent.is_none();
+        assert!(credit2.shares.len() >= 2 && credit2.shares.iter().all(usual), "{credit2:?}");
+        // dom0 is in a pool of its own, under credit2; guests competed under credit.
+        let credit = settings("credit-4.20-boost.bin");
+        assert_eq!((credit.scheduler, credit.others), (XenScheduler::Credit, true), "{credit:?}");
+        assert_eq!(credit.timeslice_ns.map(|ns| ns / 1_000_000), Some(30), "{credit:?}");
+    }
+
+    /// Credit burns by the heaviest weight divided by one's own; the budget is 4 ms of 10 ms.
+    #[test]
+    fn what_burns_tells_weights_and_caps() {
+        let mut settings = Settings::default();
+        let mut put = |event: u32, words: [u32; 4]| {
+            settings.record(&Timed {
+                tsc: 0,
+                offset: 0,
+                event,
+                words,
+                pcpu: 0,
+                kind: Kind::Record,
+                late: false,
+            });
+        };
+        put(event::SCHEDULE, [0; 4]);
+        let none = BUDGET_NONE as u32;
+        for n in 0..20_u32 {
+            // d1 has four times the weight of d2, whose vCPU has a cap.
+            put(event::CREDIT_BURN, [1 << 16, 10_000_000 - n * 100_000, none, 100_000]);
+            put(event::CREDIT_BURN, [2 << 16, 10_000_000 - n * 400_000, 3_900_000, 100_000]);
+        }
+        let clock = CpuHz { hz: 1_000_000_000, source: CpuHzSource::Given };
+        let shares = settings.finish(&clock).shares;
+        let [heavy, light] = &shares[..] else { panic!("{shares:?}") };
+        assert_eq!((heavy.domain, light.domain), (1, 2));
+        assert!((heavy.weight / light.weight - 4.0).abs() < 0.01, "{shares:?}");
+        assert_eq!((heavy.cap_percent, light.cap_percent), (None, Some(40.0)));
+    }
+
+    #[test]
+    fn the_limit_is_the_round_number_between_bounds() {
+        let limit = |protected: &[u64], free: &[u64]| {
+            let ns = |us: &[u64]| us.iter().map(|us| us * 1000).collect();
+            Bounds { protected: ns(protected), free: ns(free) }.ratelimit().map(|of| of.ns / 1000)
+        };
+        assert_eq!(limit(&[], &[]), None);
+        // Nothing against the usual one.
+        assert_eq!(limit(&[10, 700], &[1500]), Some(1000));
+        assert_eq!(limit(&[400, 480, 490, 495], &[502, 503, 510, 900]), Some(500));
+        assert_eq!(limit(&[100, 3900, 3990, 3995], &[4001, 4005]), Some(4000));
+        assert_eq!(limit(&[], &[3, 5, 9, 20, 5000]), Some(0));
+        // Absurd times of a damaged recording.
+        assert!(limit(&[u64::MAX / 1000; 4], &[u64::MAX / 1000, 0]).is_some());
+    }
 }

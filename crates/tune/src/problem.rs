@@ -88,13 +88,8 @@ pub trait Problem: Sync {
     /// How many short runs a search has if nobody says so.
     fn usual_budget(&self) -> u64;
 
-    /// The file of a point: the policy that is simulated, or what puts it in force.
+    /// The policy file of a point: what is simulated.
     fn policy(&self, point: &Point) -> String;
-
-    /// Whether that file is commands of `xl`, and no policy.
-    fn has_commands(&self) -> bool {
-        false
-    }
 
     /// What limits the goals that are missed by so much of their limits at best, in words.
     ///

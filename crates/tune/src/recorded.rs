@@ -282,10 +282,6 @@ impl Problem for RecordedProblem<'_> {
         self.knobs.text(point)
     }
 
-    fn has_commands(&self) -> bool {
-        matches!(self.knobs, Knobs::Xen(_))
-    }
-
     fn limits(&self, strains: &[f64]) -> Result<Vec<String>, Error> {
         let without = |without: &[String], policy: Option<&str>| {
             let setup = Setup { without: without.to_vec(), ..self.as_it_was.clone() };

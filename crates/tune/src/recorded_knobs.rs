@@ -39,7 +39,7 @@ impl Knobs {
         }
     }
 
-    /// The file of a point: a policy, or commands of `xl`.
+    /// The policy file of a point.
     pub(crate) fn text(&self, point: &Point) -> String {
         match self {
             Knobs::Policy(keys) => keys.text(point),

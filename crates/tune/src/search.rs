@@ -235,7 +235,6 @@ fn report(
         limits,
         notes,
         evaluations: evaluator.count(),
-        commands: problem.has_commands(),
         stopped,
     })
 }

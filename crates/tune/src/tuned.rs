@@ -25,9 +25,6 @@ pub struct Tuned {
     pub notes: Vec<String>,
     /// How many runs were simulated.
     pub evaluations: u64,
-    /// Whether the files of points are commands of `xl`, and not policies.
-    #[serde(skip)]
-    pub commands: bool,
     /// Whether time ran out before the search was done: then the points depend on how fast the machine is.
     pub stopped: bool,
 }
@@ -82,6 +79,6 @@ pub struct TunedPoint {
     pub lost: Range,
     /// What else gets worse, in words.
     pub worse: Vec<String>,
-    /// The policy file that was simulated; of a Xen host the commands of `xl` that set it.
+    /// The policy file that was simulated.
     pub policy: String,
 }

@@ -1,4 +1,4 @@
-//! What of a Xen host is searched on a recording, and the commands of `xl` that set it.
+//! What of a Xen host is searched on a recording: the policy that sets it, and the commands of `xl` that do the same.
 
 use std::fmt::Write as _;
 
@@ -15,9 +15,9 @@ use crate::recorded_parameters::Group;
 
 /// The pool of a host with one (`xl cpupool-list`): which pools there are is not in a recording.
 const POOL: &str = "Pool-0";
-/// Weights above and below Xen's usual 256: it, times and by one and a half, two, three and so on.
-const WEIGHTS_ABOVE: [u16; 8] = [384, 512, 768, 1024, 2048, 4096, 8192, 16_384];
-const WEIGHTS_BELOW: [u16; 8] = [192, 128, 96, 64, 32, 16, 8, 4];
+/// Weights of a policy above and below its usual 100, each the same step away; 100 are Xen's 256.
+const WEIGHTS_ABOVE: [u64; 8] = [125, 160, 250, 400, 800, 1600, 3200, 6400];
+const WEIGHTS_BELOW: [u64; 8] = [80, 63, 40, 25, 12, 6, 3, 2];
 /// Rate limits that Xen takes, in microseconds, and credit's slices, in milliseconds.
 const RATELIMITS_US: [u64; 8] = [0, 100, 200, 500, 1000, 2000, 5000, 10_000];
 const SLICES_MS: [u64; 8] = [1, 2, 3, 5, 10, 20, 30, 50];
@@ -37,7 +37,7 @@ enum Knob {
 pub(crate) struct XenKeys {
     knobs: Vec<Knob>,
     pub(crate) parameters: Vec<Parameter>,
-    /// Domains with goals, and those of the cost: their places among all, and the numbers by which `xl` knows them.
+    /// Domains with goals, and those of the cost: what each is called, and how `xl` is told of it.
     domains: [Vec<(String, String)>; 2],
     /// How the scheduler was set when it was recorded.
     recorded: XenTerms,
@@ -126,6 +126,7 @@ impl XenKeys {
     /// Puts a point in force. `false`: it is no choice that one could make.
     pub(crate) fn apply(&self, point: &Point, model: &mut Model, recording: &Recording) -> bool {
         let number = |text: &str| text.trim_end_matches('%').parse::<u16>().ok();
+        let weight_of = |text: &str| Some(xen_weight(text.parse().ok()?));
         let mut change = XenChange {
             scheduler: self.value(point, Knob::Scheduler).map(str::to_owned),
             ratelimit: self.span(point, Knob::Ratelimit),
@@ -133,7 +134,7 @@ impl XenKeys {
             domains: Vec::new(),
         };
         for (group, domains) in [Group::Goal, Group::Cost].into_iter().zip(&self.domains) {
-            let weight = self.value(point, Knob::Weight(group)).and_then(number);
+            let weight = self.value(point, Knob::Weight(group)).and_then(weight_of);
             let cap = self.value(point, Knob::Cap).filter(|_| group == Group::Cost);
             let cap = cap.and_then(number);
             let entries = domains.iter().map(|(vm, _)| (vm.clone(), weight, cap));
@@ -142,29 +143,28 @@ impl XenKeys {
         change_xen(model, recording, &change).is_ok()
     }
 
-    /// The commands that put a point in force.
+    /// The policy file of a point, with the commands of `xl` that do the same as comments.
     pub(crate) fn text(&self, point: &Point) -> String {
         if point.keys() == 0 {
-            return "# nothing has to be changed\n".to_owned();
+            return "scheduler = \"none\"\n".to_owned();
         }
-        let mut text = String::new();
-        let command = format!("sched-{}", self.terms(point).name);
-        if let Some(scheduler) = self.value(point, Knob::Scheduler) {
-            let _ = writeln!(
-                text,
-                "# Xen's command line needs sched={scheduler}, and a boot; or make a pool with it: xl cpupool-create"
-            );
-        }
+        let (mut pools, mut entries, mut commands) = (String::new(), String::new(), String::new());
+        let command = format!("xl sched-{}", self.terms(point).name);
         let (limit, slice) = (self.value(point, Knob::Ratelimit), self.value(point, Knob::Slice));
         if limit.is_some() || slice.is_some() {
-            let _ = write!(text, "xl {command} -s -p {POOL}");
-            if let Some(slice) = slice {
-                let _ = write!(text, " -t {}", slice.trim_end_matches("ms"));
-            }
-            if let Some(limit) = limit {
-                let _ = write!(text, " -r {}", limit.trim_end_matches("us"));
-            }
-            text.push('\n');
+            let _ = writeln!(pools, "\n[xen]");
+            let _ = write!(commands, "#   {command} -s -p {POOL}");
+        }
+        if let Some(slice) = slice {
+            let _ = writeln!(pools, "slice = \"{slice}\"");
+            let _ = write!(commands, " -t {}", slice.trim_end_matches("ms"));
+        }
+        if let Some(limit) = limit {
+            let _ = writeln!(pools, "ratelimit = \"{limit}\"");
+            let _ = write!(commands, " -r {}", limit.trim_end_matches("us"));
+        }
+        if !pools.is_empty() {
+            commands.push('\n');
         }
         for (group, domains) in [Group::Goal, Group::Cost].into_iter().zip(&self.domains) {
             let weight = self.value(point, Knob::Weight(group));
@@ -172,16 +172,34 @@ impl XenKeys {
             if weight.is_none() && cap.is_none() {
                 continue;
             }
+            let names: Vec<String> = domains.iter().map(|(vm, _)| quoted(vm)).collect();
+            let _ = writeln!(entries, "\n[[vm]]\nname = [{}]", names.join(", "));
+            let _ = writeln!(entries, "weight = {}", weight.unwrap_or("\"keep\""));
+            if let Some(cap) = cap {
+                let _ = writeln!(entries, "cap = \"{cap}\"");
+            }
             for (_, domain) in domains {
-                let _ = write!(text, "xl {command} -d {domain}");
-                if let Some(weight) = weight {
-                    let _ = write!(text, " -w {weight}");
+                let _ = write!(commands, "#   {command} -d {domain}");
+                if let Some(weight) = weight.and_then(|text| text.parse().ok()) {
+                    let _ = write!(commands, " -w {}", xen_weight(weight));
                 }
                 if let Some(cap) = cap {
-                    let _ = write!(text, " -c {}", cap.trim_end_matches('%'));
+                    let _ = write!(commands, " -c {}", cap.trim_end_matches('%'));
                 }
-                text.push('\n');
+                commands.push('\n');
             }
+        }
+        // Else all VMs without an entry would get a weight.
+        let others = if entries.is_empty() { "others = \"keep\"\n" } else { "" };
+        let mut text = format!("scheduler = \"fair\"\n{others}{pools}{entries}");
+        if let Some(scheduler) = self.value(point, Knob::Scheduler) {
+            let _ = writeln!(
+                text,
+                "\n# First boot Xen with sched={scheduler}, or make a pool with it: a policy does neither."
+            );
+        }
+        if !commands.is_empty() {
+            let _ = write!(text, "\n# The same by hand:\n{commands}");
         }
         text
     }
@@ -233,12 +251,22 @@ impl XenKeys {
     }
 }
 
+/// Xen's weight for that of a policy.
+fn xen_weight(weight: u64) -> u16 {
+    (weight * 256 / 100).clamp(1, u16::MAX.into()) as u16
+}
+
+/// A text of TOML.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
 /// How `xl` is told of a domain: by its number, or by its name where that was said.
 fn called(recording: &Recording, vm: &str) -> String {
     let number = recording.domain(vm);
     match number {
         Some(number) if vm == format!("d{number}") => number.to_string(),
-        // A name is the operator's own word; the shell shall take it for nothing else.
-        _ => format!("'{}'", vm.replace('\'', "'\\''")),
+        // A name is the operator's own word; the shell shall take it for nothing else, and it ends no comment.
+        _ => format!("'{}'", vm.replace('\'', "'\\''").replace(char::is_control, "?")),
     }
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use lowtail_control::manage::parse_cpus;
-use lowtail_control::policy::Policy;
+use lowtail_control::policy::{Policy, Ratelimit};
 use lowtail_engine::Duration;
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
@@ -230,7 +230,16 @@ pub(crate) fn run(command: &Predict, global: &Global) -> Result<ExitCode, Fail> 
     // Where it cannot be written is said before the work is done.
     let report = command.report.as_deref().map(out::TextFile::new).transpose()?;
     let policy = command.policy.as_deref().map(Policy::read).transpose();
-    let policy = policy.map_err(|error| Fail::Input(error.to_string()))?;
+    let mut policy = policy.map_err(|error| Fail::Input(error.to_string()))?;
+    if let Some(policy) = &mut policy {
+        // What the command line says goes before the file.
+        if command.ratelimit.is_some() {
+            policy.xen.ratelimit = Ratelimit::Keep;
+        }
+        if command.slice.is_some() {
+            policy.xen.slice_ms = None;
+        }
+    }
     let file = lowtail_out::path(&command.input.file).to_string();
     let failed = |error: Error| match error {
         Error::NoVm { .. }

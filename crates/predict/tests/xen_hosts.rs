@@ -12,6 +12,7 @@ use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::{Config, Costs, SchedulerConfig, VmConfig, Workload};
 use lowtail_predict::{
     Change, Letter, Recording, Setup, predict, recorded_scheduler, set_xen, xen_scheduler,
+    xen_terms,
 };
 use lowtail_trace::Options;
 
@@ -24,6 +25,12 @@ fn xen(name: &str, ratelimit_us: u64) -> SchedulerConfig {
     let mut scheduler = xen_scheduler(name).unwrap();
     set_xen(&mut scheduler, Some(Duration::from_us(ratelimit_us)), None).unwrap();
     scheduler
+}
+
+/// A scheduler, in short.
+fn said(scheduler: &SchedulerConfig) -> String {
+    let none = || "small-first".to_owned();
+    xen_terms(scheduler).map_or_else(none, |of| format!("{} {}", of.name, of.ratelimit))
 }
 
 /// One or two pCPUs, servers of requests that come by chance, a sleeper, somebody with duty cycles, and loops, of which there is at least one
@@ -51,6 +58,7 @@ fn host(seed: u64, scheduler: SchedulerConfig) -> Config {
     }
     let costs = Costs {
         tickle_to_schedule: Duration::from_us(4),
+        tickle_to_schedule_self: Some(Duration::from_us(4)),
         tickle_to_schedule_idle: Duration::from_us(6),
         ..Costs::FREE
     };
@@ -142,7 +150,7 @@ fn another_limit_does_what_was_predicted() {
         let recording = read(&xentrace::recorded(&host(seed, recorded), 1, SPAN));
         for other in others {
             let truth = read(&xentrace::recorded(&host(seed, other.clone()), 2, SPAN));
-            let what = format!("seed {seed} under {other:?}");
+            let what = format!("seed {seed} under {}", said(&other));
             let change = Change { setup: Some(Setup::new(other)), policy: None };
             compare(&recording, &change, &truth, &what, &mut compared);
         }
@@ -162,7 +170,7 @@ fn another_scheduler_does_what_was_predicted() {
         let recording = read(&xentrace::recorded(&host(seed, recorded), 1, SPAN));
         for other in others {
             let truth = read(&xentrace::recorded(&host(seed, other.clone()), 2, SPAN));
-            let what = format!("seed {seed} under {other:?}");
+            let what = format!("seed {seed} under {}", said(&other));
             let change = Change { setup: Some(Setup::new(other)), policy: None };
             compare(&recording, &change, &truth, &what, &mut compared);
         }
@@ -176,7 +184,7 @@ fn weights_and_caps_do_what_was_predicted() {
     let policy = |text: &str| Policy::parse("a test", text).unwrap();
     let was = policy("[[vm]]\nname = \"d1\"\nweight = 200\n");
     let wanted = policy(
-        "[[vm]]\nname = \"d1\"\nweight = 50\n[[vm]]\nname = \"d2\"\nweight = 400\n[[vm]]\nname = \"d3\"\ncap = \"40%\"\n",
+        "scheduler = \"fair\"\n[[vm]]\nname = \"d1\"\nweight = 50\n[[vm]]\nname = \"d2\"\nweight = 400\n[[vm]]\nname = \"d3\"\ncap = \"40%\"\n",
     );
     let mut compared = Compared::default();
     for seed in SEEDS {
