@@ -26,6 +26,8 @@ pub(crate) fn recorded(config: &Config, seed: u64, span: Duration) -> Vec<u8> {
         since: vec![0; vcpus.len()],
         vcpus,
         on: vec![None; pcpus],
+        left: vec![false; pcpus],
+        now: 0,
         windows: vec![Vec::new(); pcpus],
         out: Vec::new(),
     };
@@ -47,6 +49,9 @@ struct Xentrace {
     since: Vec<u64>,
     /// Who has each pCPU, if it is not idle.
     on: Vec<Option<usize>>,
+    /// pCPUs that were left at this time, and that nobody has taken yet.
+    left: Vec<bool>,
+    now: u64,
     windows: Vec<Vec<u8>>,
     out: Vec<u8>,
 }
@@ -54,6 +59,10 @@ struct Xentrace {
 impl Xentrace {
     fn record(&mut self, record: &Record) {
         let (now, pcpu, vcpu) = (record.time.as_ns(), record.pcpu.index(), record.vcpu.index());
+        if now > self.now {
+            self.go_idle();
+            self.now = now;
+        }
         let id = self.vcpus[vcpu];
         let words = [id >> 16, id & 0xffff];
         match record.what {
@@ -64,7 +73,7 @@ impl Xentrace {
                 self.put(now, at, 0x2_8004, &words);
             }
             What::Run => {
-                if self.on[pcpu].is_none() {
+                if self.on[pcpu].is_none() && !std::mem::take(&mut self.left[pcpu]) {
                     self.change(now, pcpu, IDLE | pcpu as u32, RUNNING, RUNNABLE);
                 }
                 match &self.scheduler {
@@ -103,12 +112,20 @@ impl Xentrace {
         }
     }
 
-    /// Somebody leaves a pCPU, which is idle until somebody else comes.
+    /// pCPUs that were left and that nobody has taken are idle since.
+    fn go_idle(&mut self) {
+        for pcpu in 0..self.left.len() {
+            if std::mem::take(&mut self.left[pcpu]) {
+                self.change(self.now, pcpu, IDLE | pcpu as u32, RUNNABLE, RUNNING);
+            }
+        }
+    }
+
+    /// Somebody leaves a pCPU.
     fn leaves(&mut self, now: u64, pcpu: usize, vcpu: usize, to: u32) {
         self.change(now, pcpu, self.vcpus[vcpu], RUNNING, to);
         if self.on[pcpu] == Some(vcpu) {
-            self.on[pcpu] = None;
-            self.change(now, pcpu, IDLE | pcpu as u32, RUNNABLE, RUNNING);
+            (self.on[pcpu], self.left[pcpu]) = (None, true);
         }
     }
 
