@@ -58,6 +58,11 @@ impl TraceInput {
     pub(crate) fn of(file: PathBuf) -> Self {
         TraceInput { file, cpu_hz: None, by_run_state: false }
     }
+
+    /// A file of any host, with the rate of its counter where that is known.
+    pub(crate) fn with_cpu_hz(file: PathBuf, cpu_hz: Option<u64>) -> Self {
+        TraceInput { cpu_hz, ..TraceInput::of(file) }
+    }
 }
 
 pub(crate) fn run(command: &Trace, global: &Global) -> Result<ExitCode, Fail> {

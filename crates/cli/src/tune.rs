@@ -6,13 +6,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use lowtail_predict::{Error as PredictError, Goal, Setup, recorded_scheduler};
+use lowtail_predict::{Error as PredictError, Goal};
 use lowtail_tune::{Cost, Error, Options, Progress, RecordedProblem, ScenarioProblem, Tuned, tune};
 
 use crate::exit::{self, Fail};
+use crate::frequency;
 use crate::global::Global;
 use crate::out::TextFile;
-use crate::predict;
+use crate::predict::{self, Recorded};
 use crate::progress::Bar;
 use crate::span;
 use crate::trace::{self, TraceInput};
@@ -21,7 +22,7 @@ use crate::trace::{self, TraceInput};
 #[derive(Debug, Args)]
 #[command(after_help = exit::help())]
 pub(crate) struct Tune {
-    /// A recording of `lowtail host record` or `perf sched record`; or a network scenario: a file that ends in `.toml`, or the name of
+    /// A recording of `lowtail host record`, `perf sched record` or xentrace; or a network scenario: a file that ends in `.toml`, or the name of
     /// an experiment
     file: PathBuf,
     /// What is to be reached, such as 'web p99 <= 500us' or 'batch cpu >= 60%'; figures: p50, p90, p99 and cpu. Several are reached together
@@ -55,9 +56,11 @@ pub(crate) struct Tune {
     /// Write the policy of each point into this directory: point-1.toml, point-2.toml and so on
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The kernel under which it was recorded, where the file does not say, such as 6.12
-    #[arg(long, value_name = "RELEASE")]
-    kernel: Option<String>,
+    /// Ticks per second of xentrace's time stamp counter [default: measured in the trace]
+    #[arg(long, value_name = "HZ", value_parser = frequency::hz)]
+    cpu_hz: Option<u64>,
+    #[command(flatten)]
+    recorded: Recorded,
     /// Search even if the simulator does not agree with the recording
     #[arg(long)]
     anyway: bool,
@@ -100,10 +103,10 @@ fn of_scenario(
     global: &Global,
     (path, text, base): (&str, &str, Option<&Path>),
 ) -> Result<Tuned, Fail> {
-    for (option, given) in [("--kernel", command.kernel.is_some()), ("--anyway", command.anyway)] {
-        if given {
-            return Err(Fail::Usage(format!("{option} is about recordings; this is a scenario")));
-        }
+    let given = [("--anyway", command.anyway), ("--cpu-hz", command.cpu_hz.is_some())];
+    let given = given.into_iter().find_map(|(option, given)| given.then_some(option));
+    if let Some(option) = command.recorded.given().or(given) {
+        return Err(Fail::Usage(format!("{option} is about recordings; this is a scenario")));
     }
     let (goals, cost) = (command.goal.clone(), command.cost.clone());
     let problem = ScenarioProblem::new(path, text, base, command.case.as_deref(), goals, cost);
@@ -117,11 +120,11 @@ fn of_recording(command: &Tune, global: &Global) -> Result<Tuned, Fail> {
     }
     let file = lowtail_out::path(&command.file).to_string();
     let failed = |error: Error| failed(error, &file);
-    let input = TraceInput::of(command.file.clone());
+    let input = TraceInput::with_cpu_hz(command.file.clone(), command.cpu_hz);
     let recording = predict::recording(&input, global)?;
-    let recording = recording.map_err(|error| failed(error.into()))?;
-    let recorded = recorded_scheduler(&recording.host, command.kernel.as_deref());
-    let as_it_was = Setup::new(recorded.map_err(|error| failed(error.into()))?);
+    let mut recording = recording.map_err(|error| failed(error.into()))?;
+    let as_it_was = command.recorded.setup(&mut recording)?;
+    let as_it_was = as_it_was.map_err(|error| failed(error.into()))?;
     let (goals, cost) = (command.goal.clone(), command.cost.clone());
     let problem = RecordedProblem::new(&recording, as_it_was, goals, cost, command.anyway);
     let problem = problem.map_err(failed)?;
@@ -152,7 +155,12 @@ fn failed(error: Error, file: &str) -> Fail {
         Error::NoSuch { .. } | Error::TooFew { .. } | Error::Senseless(_) => {
             Fail::Usage(error.to_string())
         }
-        Error::Predict(PredictError::Unsaid { .. }) => Fail::Usage(error.to_string()),
+        Error::Predict(
+            PredictError::Unsaid { .. }
+            | PredictError::NoVm { .. }
+            | PredictError::SameName { .. }
+            | PredictError::NotXen { .. },
+        ) => Fail::Usage(error.to_string()),
         Error::Predict(error) => Fail::Input(format!("{file}: {error}")),
         Error::Lab(error) => error.into(),
         Error::Scenario(message) => Fail::Input(message),

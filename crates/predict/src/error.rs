@@ -39,6 +39,18 @@ pub enum Error {
         /// Those that there are.
         known: Vec<String>,
     },
+    /// Two VMs would be called alike.
+    #[error("two domains would be called `{}`", lowtail_out::name(name))]
+    SameName {
+        /// The name.
+        name: String,
+    },
+    /// What is asked is about hosts of Xen.
+    #[error("{option} is about recordings of Xen, and this one is of a Linux host")]
+    NotXen {
+        /// The option that asks it.
+        option: &'static str,
+    },
     /// It has no such thread.
     #[error("the recording has no thread `{}`; {hint}", lowtail_out::name(name))]
     NoThread {

@@ -2,16 +2,15 @@
 
 use lowtail_engine::Duration;
 use lowtail_host::SchedulerConfig;
-use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
-use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_kernel::release;
-use lowtail_trace::events::{RecordedHost, XenScheduler};
+use lowtail_trace::events::RecordedHost;
 
 use crate::error::Error;
+use crate::xen;
 
-/// The fair class of the recorded host's kernel, as it was set; of a Xen host, its scheduler with the defaults of Xen. `release` is that of
-/// the kernel, or `credit` or `credit2`, where the recording does not say it.
+/// The fair class of the recorded host's kernel, as it was set; of a Xen host, its scheduler as its records tell. `release` is that of
+/// the kernel, or a name of [`xen_scheduler`](crate::xen_scheduler), where the recording does not say it.
 ///
 /// # Errors
 /// If the recording does not say which kernel or scheduler it was, and `release` neither.
@@ -19,19 +18,8 @@ pub fn recorded_scheduler(
     host: &RecordedHost,
     release: Option<&str>,
 ) -> Result<SchedulerConfig, Error> {
-    if let Some(xen) = host.xen {
-        return match (release, xen) {
-            (Some("credit"), _) | (None, XenScheduler::Credit) => {
-                Ok(SchedulerConfig::Credit(CreditConfig::new(CreditVersion::Today)))
-            }
-            (Some("credit2"), _) | (None, XenScheduler::Credit2) => {
-                Ok(SchedulerConfig::Credit2(Credit2Config::new(Credit2Version::Xen410)))
-            }
-            _ => Err(Error::Unsaid {
-                what: "under which of Xen's schedulers it was made",
-                option: "--kernel credit or --kernel credit2",
-            }),
-        };
+    if let Some(settings) = &host.xen {
+        return xen::recorded(settings, release);
     }
     let release = release.or(host.kernel.as_deref());
     let version = release.and_then(version);

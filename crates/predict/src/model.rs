@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::groups::Groups;
 use crate::history::ThreadNumber;
 use crate::recording::Recording;
+use crate::shares::Share;
 use crate::timeline::Timeline;
 use crate::ways::Ways;
 use crate::workload::{Others, workload};
@@ -83,6 +84,8 @@ pub struct Model {
     pub(crate) threads: Vec<ModelThread>,
     /// What a wake-up that interrupts nobody takes under small-first, beyond what it took.
     refused: Duration,
+    /// Its VMs are domains of Xen's, which have weights and caps of their own.
+    is_xen: bool,
 }
 
 /// Domains: first those of VMs, in the recording's order, then that of all others, then copies. One with too many threads is several.
@@ -232,17 +235,34 @@ impl Model {
         config.cgroups = groups.configs;
         config.topology = topology(&recording.host.places, pcpus);
         let span = Duration::from_ns(times.recorded.lead_ns + recording.span_ns());
-        let mut model = Model { config, span, domains, threads, refused: all_ways.refused() };
+        let refused = all_ways.refused();
+        let is_xen = recording.host.xen.is_some();
+        let mut model = Model { config, span, domains, threads, refused, is_xen };
+        model.set_shares(&recording.shares);
         if matches!(setup.scheduler, SchedulerConfig::SmallFirst(_)) {
             model.suit_small_first();
         }
         Ok(model)
     }
 
+    /// Gives the domains of a Xen host these weights and caps, by their places in the recording: caps where the scheduler has any.
+    pub(crate) fn set_shares(&mut self, shares: &[Share]) {
+        let has_caps = self.config.scheduler.has_caps();
+        for (vm, domain) in self.config.vms.iter_mut().zip(&self.domains) {
+            let Some(share) = domain.vm.and_then(|vm| shares.get(vm)) else { continue };
+            vm.weight = share.weight;
+            vm.cap_percent = if has_caps { share.cap_percent } else { 0 };
+        }
+    }
+
     /// What is otherwise under small-first: each VM has the weight of its control group, as it is told (1024 shares are its usual weight of
     /// 256), and wake-ups take more.
     pub(crate) fn suit_small_first(&mut self) {
         self.config.costs.refused = Some(self.refused);
+        if self.is_xen {
+            // Those have weights of their own.
+            return;
+        }
         for (vm, domain) in self.config.vms.iter_mut().zip(&self.domains) {
             let shares =
                 domain.group.map_or(1024, |group| self.config.cgroups[group.index()].shares);
@@ -369,7 +389,9 @@ fn host_thread(
     let Some(known) = known else {
         // What a vCPU of Xen is pinned to is not in the trace: it may run where it has run.
         let ran_on = recording.history.threads[thread].cpus.and(online);
-        let is_pinned = recording.host.xen.is_some() && !ran_on.is_empty();
+        // One that has run on all there were may run on all there are.
+        let on_some = !recorded.minus(recording.history.threads[thread].cpus).is_empty();
+        let is_pinned = recording.host.xen.is_some() && on_some && !ran_on.is_empty();
         let pin = if is_pinned { ran_on } else { online };
         return HostThread { policy: usual_policy(info), pin, ..all };
     };

@@ -16,6 +16,7 @@ use lowtail_kernel::release;
 
 use crate::model::Model;
 use crate::recording::Recording;
+use crate::xen_policy;
 
 /// `cpu.weight` of who has the usual one, and its `cpu.shares`.
 const USUAL: (u64, u64) = (100, 1024);
@@ -27,6 +28,9 @@ fn tid(vcpu: usize) -> u32 {
 
 /// Puts `policy` in force on `model`, a model of `recording`. Returns what cannot be, in words.
 pub fn put_in_force(model: &mut Model, recording: &Recording, policy: &Policy) -> Vec<String> {
+    if recording.host.xen.is_some() {
+        return xen_policy::put_in_force(model, recording, policy);
+    }
     let vms = vms(model, recording);
     let capabilities = capabilities(model, recording);
     let wanted = resolve(policy, &vms, &capabilities);

@@ -16,6 +16,7 @@ use crate::recording::Recording;
 use crate::runs::{Run, as_recorded, runs};
 use crate::waited::{Waited, waited};
 use crate::waits::recorded;
+use crate::xen;
 
 /// Figures over several runs, each of which begins otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -158,7 +159,8 @@ pub fn predict(
         vm.waited = waited(&vm.name, is, &recorded, &before.runs, &after);
     }
     let worse = vms.iter().flat_map(worse).collect();
-    let notes = after.first().map(|run| run.notes.clone()).unwrap_or_default();
+    let mut notes = xen::notes(recording, &as_it_was.scheduler);
+    notes.extend(after.first().into_iter().flat_map(|run| run.notes.iter().cloned()));
     let (grade, causes) = (before.grade, causes(recording));
     Ok(Prediction { grade, replay, vms, causes, worse, notes })
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use lowtail_control::policy::fits;
+use lowtail_control::policy::{Policy, fits};
 use lowtail_trace::events::{Left, RecordedHost, What, events};
 use lowtail_trace::{Options, ThreadInfo};
 
@@ -13,6 +13,7 @@ use crate::components::components;
 use crate::error::Error;
 use crate::history::{History, THREADS_MAX, Thread};
 use crate::schedule::Experience;
+use crate::shares::{self, Share};
 
 /// The longest that is simulated, in seconds.
 const SPAN_MAX_S: u64 = 600;
@@ -35,6 +36,13 @@ pub struct Recording {
     pub(crate) experience: Vec<Experience>,
     /// Who ran while others waited.
     pub(crate) blame: Blame,
+    /// Of each VM of a Xen host: its domain's number, and its weight and cap when it was recorded. Others have none.
+    pub(crate) domains: Vec<Option<u16>>,
+    pub(crate) shares: Vec<Share>,
+    /// Whether the recording, or somebody else, says what those were.
+    pub(crate) shares_known: bool,
+    /// What was said of it and is not for Xen, in words.
+    pub(crate) notes: Vec<String>,
     /// How many events it has.
     pub events: u64,
 }
@@ -80,6 +88,12 @@ impl Recording {
         let experience = history.finish(host.span_ns.1);
         let blame = history.take_blame();
         let events = count;
+        let (mut domains, mut shares, mut shares_known) = (Vec::new(), Vec::new(), false);
+        if let Some(xen) = &host.xen {
+            domains = host.vms.iter().map(|name| domain(name)).collect();
+            shares = shares::recorded(xen, &domains);
+            shares_known = !xen.shares.is_empty();
+        }
         Ok(Recording {
             host,
             history,
@@ -90,8 +104,66 @@ impl Recording {
             judged,
             experience,
             blame,
+            domains,
+            shares,
+            shares_known,
+            notes: Vec::new(),
             events,
         })
+    }
+
+    /// Calls domains of a Xen host by their names, which are not in the recording: pairs of `d1` and a name.
+    ///
+    /// # Errors
+    /// If it has no such domain, is of a Linux host, or two would be called alike.
+    pub fn rename(&mut self, names: &[(String, String)]) -> Result<(), Error> {
+        let before = self.host.vms.clone();
+        for (domain, name) in names {
+            let vm = before.iter().position(|vm| vm == domain && self.host.xen.is_some());
+            let Some(vm) = vm else {
+                return Err(Error::NoVm { name: domain.clone(), known: before });
+            };
+            self.host.vms[vm].clone_from(name);
+            let shown = lowtail_out::name(name);
+            for (thread, of) in self.names.iter_mut().zip(&self.vms) {
+                if *of == Some(vm)
+                    && let Some(rest) = thread.strip_prefix(domain.as_str())
+                {
+                    *thread = format!("{shown}{rest}");
+                }
+            }
+        }
+        let vms = &self.host.vms;
+        match vms.iter().enumerate().find(|(at, name)| vms[..*at].contains(name)) {
+            Some((_, name)) => Err(Error::SameName { name: name.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes it that this policy was in force when a Xen host was recorded: its weights and caps.
+    ///
+    /// # Errors
+    /// If the recording is of a Linux host, which says it itself.
+    pub fn set_policy(&mut self, policy: &Policy) -> Result<(), Error> {
+        if self.host.xen.is_none() {
+            return Err(Error::NotXen { option: "--recorded-policy" });
+        }
+        let rules = shares::rules(policy, &self.sizes());
+        let (shares, notes) = shares::under(&rules, &self.shares);
+        (self.shares, self.shares_known, self.notes) = (shares, true, notes);
+        Ok(())
+    }
+
+    /// Name of each VM, and how many vCPUs it has.
+    pub(crate) fn sizes(&self) -> Vec<(String, usize)> {
+        let vcpus = |vm: usize| self.vms.iter().filter(|of| **of == Some(vm)).count();
+        self.host.vms.iter().enumerate().map(|(vm, name)| (name.clone(), vcpus(vm))).collect()
+    }
+
+    /// The number of a VM's domain, if it is one of Xen's.
+    pub fn domain(&self, vm: &str) -> Option<u16> {
+        let at = self.host.vms.iter().position(|name| name == vm)?;
+        self.domains.get(at).copied().flatten()
     }
 
     /// Takes the interrupts that wake threads of these names for what is said here, whatever lowtail makes of them. In a name, as
@@ -120,4 +192,9 @@ impl Recording {
     pub fn span_ns(&self) -> u64 {
         self.host.span_ns.1.saturating_sub(self.host.span_ns.0)
     }
+}
+
+/// The number of a domain that is called `d1`, as `trace` calls it.
+fn domain(name: &str) -> Option<u16> {
+    name.strip_prefix('d')?.parse().ok()
 }

@@ -7,7 +7,7 @@ use lowtail_host::guest::timer_sleeper::TimerSleeperConfig;
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{Config, Costs, SchedulerConfig, VmConfig, Workload};
-use lowtail_predict::{Change, Error, Recording, Setup, predict};
+use lowtail_predict::{Change, Error, Recording, Setup, predict, recorded_scheduler};
 use lowtail_testkit::seed::seed;
 use lowtail_trace::Options;
 use lowtail_trace::recording::{About, Writer};
@@ -27,7 +27,8 @@ fn fair() -> SchedulerConfig {
 /// All that can be predicted of it, or why not.
 fn all(bytes: &[u8]) -> Result<(), Error> {
     let recording = Recording::read(bytes, &Options::default())?;
-    let as_it_was = Setup::new(fair());
+    let scheduler = recorded_scheduler(&recording.host, None).unwrap_or_else(|_| fair());
+    let as_it_was = Setup::new(scheduler);
     let small_first = SchedulerConfig::SmallFirst(SmallFirstConfig::default());
     let setup = Setup { cpus: Some(3), ..Setup::new(small_first) };
     let change = Change { setup: Some(setup), policy: None };
@@ -102,6 +103,23 @@ fn damage_to_a_recording_of_xen_brings_nothing_down() {
         }
     }
     assert!(well > 20 && bad > 20, "{well} {bad}");
+}
+
+/// One that ends in the midst of a record is refused, with the place; one that ends behind a window is shorter.
+#[test]
+fn half_a_recording_of_xen_is_an_error_or_shorter() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let good = std::fs::read(path.join("../trace/data/credit2-4.20-ratelimit1000.bin")).unwrap();
+    let (first, mut refused) = (seed(), 0);
+    for number in 0..40_u64 {
+        let mut state = first.wrapping_mul(1 << 32).wrapping_add(number);
+        let length = random(&mut state) as usize % good.len();
+        if let Err(error) = all(&good[..length]) {
+            assert!(matches!(error, Error::Trace(_) | Error::Empty), "{length}: {error}");
+            refused += 1;
+        }
+    }
+    assert!(refused >= 30, "{refused}");
 }
 
 /// Events of chance: threads that wake each other in circles, without having run, on CPUs that others have, at absurd times.

@@ -6,9 +6,10 @@ use crate::error::Error;
 use crate::linux::Feed;
 pub use crate::linux::event::{Context, Event, IDLE, Left, UNKNOWN, What};
 use crate::options::Options;
-pub use crate::recorded_host::{Names, RecordedHost, XenScheduler};
+pub use crate::recorded_host::{Names, RecordedHost};
 use crate::source::{self, Format};
 use crate::xen_events;
+pub use crate::xen_settings::{RateLimit, XenScheduler, XenSettings, XenShare};
 
 /// Calls `each` with each event of a recording, in order of time. Of one of Xen, each domain is a VM, called `d1` and so on, and each vCPU a
 /// thread of it.

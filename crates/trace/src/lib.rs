@@ -57,6 +57,7 @@ mod tables;
 mod vcpu;
 mod xen;
 mod xen_events;
+mod xen_settings;
 
 use std::fs::File;
 use std::io::{Read, Write};

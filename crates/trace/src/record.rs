@@ -35,7 +35,9 @@ pub mod event {
     pub const CSCHED_BOOST_START: u32 = 0x0002_2007;
     /// credit: the tick found a vCPU with BOOST running and takes it away: domain, vCPU.
     pub const CSCHED_BOOST_END: u32 = 0x0002_2008;
-    /// credit: the running vCPU is kept because of the rate limit.
+    /// credit: the scheduler runs on this pCPU.
+    pub const CSCHED_SCHEDULE: u32 = 0x0002_2009;
+    /// credit: the running vCPU is kept because of the rate limit: vCPU, ns run so far.
     pub const CSCHED_RATELIMIT: u32 = 0x0002_200a;
     /// credit2: a vCPU burnt credit: vCPU, credit, budget, ns.
     pub const CREDIT_BURN: u32 = 0x0002_2203;
@@ -63,6 +65,8 @@ pub mod event {
     pub const BLOCK: u32 = 0x0002_8006;
     /// The vCPU that leaves a pCPU: domain, vCPU, ns since it was switched in.
     pub const SWITCH_INFPREV: u32 = 0x0002_800e;
+    /// The vCPU that gets a pCPU: domain, vCPU, ns since its run state changed, ns until the timer (-1: none).
+    pub const SWITCH_INFNEXT: u32 = 0x0002_800f;
     /// The vCPU goes on: domain, vCPU, ns since it was switched in, ns until the timer.
     pub const SWITCH_INFCONT: u32 = 0x0002_8011;
 }

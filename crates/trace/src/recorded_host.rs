@@ -3,6 +3,7 @@
 use crate::cores::CpuPlace;
 use crate::linux::recording::Facts;
 use crate::linux::{ThreadInfo, Threads};
+use crate::xen_settings::XenSettings;
 
 /// What threads are called, as far as the file has said up to now.
 #[derive(Clone, Copy, Debug)]
@@ -41,20 +42,9 @@ pub struct RecordedHost {
     pub vms: Vec<String>,
     /// Events that the recorder has lost.
     pub lost: u64,
-    /// It is a host of Xen, under this scheduler.
-    pub xen: Option<XenScheduler>,
+    /// It is a host of Xen, whose scheduler was set so.
+    pub xen: Option<XenSettings>,
     threads: Threads,
-}
-
-/// Which of Xen's schedulers decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum XenScheduler {
-    /// credit.
-    Credit,
-    /// credit2.
-    Credit2,
-    /// The trace has no record of a scheduler's own, or of another one.
-    Unknown,
 }
 
 impl RecordedHost {

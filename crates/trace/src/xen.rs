@@ -82,6 +82,8 @@ impl<O: Observer> Schedule<O> {
                 self.continues(timed, VcpuId::from_words(words[0], words[1]))?;
             }
             event::CONTINUE_RUNNING => self.continues(timed, VcpuId::from_packed(words[0]))?,
+            // What these tell is for xen_settings.rs.
+            event::CSCHED_SCHEDULE | event::SWITCH_INFNEXT => {}
             event::CSCHED_TICKLE
             | event::CSCHED_BOOST_START
             | event::CSCHED_BOOST_END

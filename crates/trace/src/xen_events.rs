@@ -20,8 +20,9 @@ use crate::linux::{Role, Threads};
 use crate::merge::{Kind, Merger, Timed};
 use crate::options::Options;
 use crate::record::{Runstate, VcpuId, event};
-use crate::recorded_host::{Names, RecordedHost, XenScheduler};
+use crate::recorded_host::{Names, RecordedHost};
 use crate::vcpu::VCPUS_MAX;
+use crate::xen_settings::Settings;
 
 /// So many events are kept at most: 48 bytes each.
 const EVENTS_MAX: usize = 1 << 25;
@@ -49,7 +50,7 @@ struct Reading {
     threads: Threads,
     /// Number of each domain's VM.
     domains: HashMap<u16, usize>,
-    scheduler: Option<XenScheduler>,
+    settings: Settings,
 }
 
 /// See [`crate::events::events`].
@@ -65,7 +66,7 @@ pub(crate) fn events<R: Read>(
     }
     let (first, last) = merger.span().unwrap_or_default();
     let hz = merger.meter.resolve(options.cpu_hz);
-    let Reading { mut events, threads, scheduler, .. } = reading;
+    let Reading { mut events, threads, settings, .. } = reading;
     // What was known late is among others that came before.
     events.sort_by_key(|event| event.at_ns);
     let mut host = RecordedHost::default();
@@ -77,12 +78,13 @@ pub(crate) fn events<R: Read>(
     host.span_ns = (0, hz.ns(last - first));
     host.lost = merger.problems.lost_records;
     host.vms = threads.vms().into_iter().map(|(name, _)| name).collect();
-    host.xen = Some(scheduler.unwrap_or(XenScheduler::Unknown));
+    host.xen = Some(settings.finish(&hz));
     Ok(host.with_threads(threads))
 }
 
 impl Reading {
     fn record(&mut self, timed: &Timed) -> Result<(), Error> {
+        self.settings.record(timed);
         let words = &timed.words;
         match timed.kind {
             Kind::Record if timed.late => return Ok(()),
@@ -115,18 +117,6 @@ impl Reading {
             event::SWITCH_INFCONT => {
                 self.blocking.remove(&tid(VcpuId::from_words(words[0], words[1])));
             }
-            event::CSCHED_TICKLE
-            | event::CSCHED_BOOST_START
-            | event::CSCHED_BOOST_END
-            | event::CSCHED_RATELIMIT => self.scheduler = Some(XenScheduler::Credit),
-            event::CREDIT_BURN
-            | event::TICKLE_CHECK
-            | event::CREDIT_RESET
-            | event::TICKLE_NEW
-            | event::RUNQ_CANDIDATE
-            | event::SCHEDULE
-            | event::RATELIMIT
-            | event::RUNQ_CAND_CHECK => self.scheduler = Some(XenScheduler::Credit2),
             _ => {}
         }
         Ok(())

@@ -20,6 +20,7 @@ mod problem;
 mod progress;
 mod prune;
 mod recorded;
+mod recorded_knobs;
 mod recorded_limits;
 mod recorded_parameters;
 mod scenario;
@@ -27,6 +28,7 @@ mod scenario_file;
 mod search;
 mod table;
 mod tuned;
+mod xen_keys;
 
 pub use cost::{Cost, CostFigure};
 pub use error::Error;

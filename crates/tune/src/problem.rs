@@ -88,7 +88,7 @@ pub trait Problem: Sync {
     /// How many short runs a search has if nobody says so.
     fn usual_budget(&self) -> u64;
 
-    /// The policy file of a point: the text that is simulated.
+    /// The policy file of a point: what is simulated.
     fn policy(&self, point: &Point) -> String;
 
     /// What limits the goals that are missed by so much of their limits at best, in words.

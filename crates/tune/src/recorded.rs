@@ -7,7 +7,7 @@ use lowtail_control::policy::Policy;
 use lowtail_engine::Duration;
 use lowtail_predict::{
     Comparison, Error as PredictError, Figures, Goal, GoalFigure, Grade, Letter, Model, Recording,
-    Setup, WAKEUPS_MIN, WAKEUPS_MIN_P99, put_in_force, replay,
+    Setup, WAKEUPS_MIN, WAKEUPS_MIN_P99, put_in_force, replay, xen_terms,
 };
 
 use crate::cost::{Cost, CostFigure};
@@ -15,8 +15,10 @@ use crate::error::Error;
 use crate::parameter::Parameter;
 use crate::point::Point;
 use crate::problem::{Effort, Measured, Problem, Run, VmMeasured};
+use crate::recorded_knobs::Knobs;
 use crate::recorded_limits;
 use crate::recorded_parameters::{Key, Keys};
+use crate::xen_keys::XenKeys;
 
 /// A short run is this part of the recording, and no less than so long.
 const SHORT: (f64, f64) = (0.25, 1.0);
@@ -37,7 +39,7 @@ pub struct RecordedProblem<'a> {
     as_it_was: Setup,
     goals: Vec<Goal>,
     cost: Option<Cost>,
-    keys: Keys,
+    knobs: Knobs,
     /// How far the simulator agrees with the recording.
     pub grade: Grade,
     /// The part of the recording that a short run is.
@@ -113,10 +115,10 @@ impl<'a> RecordedProblem<'a> {
         if grade.grade == Letter::Poor && !anyway {
             return Err(PredictError::Poor(grade.to_string()).into());
         }
-        let keys = Keys::new(Vec::new(), Vec::new(), 0.0);
+        let knobs = Knobs::Policy(Keys::new(Vec::new(), Vec::new(), 0.0));
         let models = Mutex::new(BTreeMap::from([(0, Arc::new(model))]));
         let mut problem =
-            RecordedProblem { recording, as_it_was, goals, cost, keys, grade, short, models };
+            RecordedProblem { recording, as_it_was, goals, cost, knobs, grade, short, models };
         problem.choose_keys(&comparison)?;
         Ok(problem)
     }
@@ -138,6 +140,11 @@ impl<'a> RecordedProblem<'a> {
             None => self.recording.host.vms.iter().filter(|name| is_cost(name)).cloned().collect(),
         };
         let most = costly().map(|vm| vm.simulated.cpu_percent).fold(0.0, f64::max);
+        if let Some(terms) = xen_terms(&self.as_it_was.scheduler) {
+            let xen = XenKeys::new(self.recording, terms, [&goal, &cost], most);
+            self.knobs = Knobs::Xen(xen);
+            return Ok(());
+        }
         let mut keys = Keys::new(goal, cost, most);
         let model = self.model(0)?;
         let differs = |key: &Key| {
@@ -161,7 +168,7 @@ impl<'a> RecordedProblem<'a> {
         if keys.keys.is_empty() {
             return Err(Error::Senseless("no key of a policy makes a difference to this recording: it has neither control groups nor a kernel that a policy can use".to_owned()));
         }
-        self.keys = keys;
+        self.knobs = Knobs::Policy(keys);
         Ok(())
     }
 
@@ -232,15 +239,15 @@ impl Problem for RecordedProblem<'_> {
     }
 
     fn parameters(&self) -> &[Parameter] {
-        &self.keys.parameters
+        self.knobs.parameters()
     }
 
     fn canonical(&self, point: Point) -> Point {
-        self.keys.canonical(point)
+        self.knobs.canonical(point)
     }
 
     fn starts(&self) -> Vec<Point> {
-        self.keys.starts()
+        self.knobs.starts()
     }
 
     fn lost(&self, before: &Measured, measured: &Measured) -> f64 {
@@ -251,11 +258,10 @@ impl Problem for RecordedProblem<'_> {
         let mut model = Model::clone(&*self.model(run.seed)?);
         let mut notes = Vec::new();
         if point.keys() > 0 {
-            let text = self.policy(point);
-            let Ok(policy) = Policy::parse("a point", &text) else { return Ok(None) };
-            notes = put_in_force(&mut model, self.recording, &policy);
-            // That weights stay is what the text wants.
-            notes.retain(|note| !note.starts_with("no entry fits"));
+            match self.knobs.apply(point, &mut model, self.recording) {
+                Some(said) => notes = said,
+                None => return Ok(None),
+            }
         }
         if run.effort == Effort::Short {
             model.span = Duration::from_ns((model.span.as_ns() as f64 * self.short) as u64);
@@ -273,7 +279,7 @@ impl Problem for RecordedProblem<'_> {
     }
 
     fn policy(&self, point: &Point) -> String {
-        self.keys.text(point)
+        self.knobs.text(point)
     }
 
     fn limits(&self, strains: &[f64]) -> Result<Vec<String>, Error> {

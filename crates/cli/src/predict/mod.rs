@@ -2,6 +2,7 @@
 
 mod chart;
 mod perfetto;
+mod recorded;
 mod report;
 
 use std::path::PathBuf;
@@ -9,22 +10,22 @@ use std::process::ExitCode;
 
 use clap::Args;
 use lowtail_control::manage::parse_cpus;
-use lowtail_control::policy::Policy;
+use lowtail_control::policy::{Policy, Ratelimit};
 use lowtail_engine::Duration;
-use lowtail_host::sched::credit::{CreditConfig, CreditVersion};
-use lowtail_host::sched::credit2::{Credit2Config, Credit2Version};
 use lowtail_host::sched::fair::{FairConfig, FairVersion};
 use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{CpuSet, Pcpu, SchedulerConfig};
 use lowtail_predict::{
-    COPIES_MAX, Change, Error, FIT_MAX, Goal, Interrupts, Question, Recording, Setup, fit, predict,
-    recorded_scheduler,
+    COPIES_MAX, Change, Error, FIT_MAX, Goal, Interrupts, Question, Recording, Setup, fit,
+    is_of_xen, predict, set_xen, xen_scheduler,
 };
 
 use crate::exit::{self, Fail};
 use crate::global::Global;
 use crate::out;
 use crate::trace::{self, TraceInput};
+
+pub(crate) use recorded::Recorded;
 
 /// `lowtail predict`.
 #[derive(Debug, Args)]
@@ -35,13 +36,16 @@ pub(crate) struct Predict {
     /// Put this policy file in force, as `host apply --watch` would
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Another scheduler: eevdf-6.6, eevdf-6.12, eevdf-6.18, cfs-5.4, cfs-6.1 or small-first; of Xen also credit or
-    /// credit2
+    /// Another scheduler: eevdf-6.6, eevdf-6.12, eevdf-6.18, cfs-5.4, cfs-6.1 or small-first; of Xen also credit, credit2 or
+    /// null, or those of another release: credit2-4.21, credit2-mended
     #[arg(long, value_name = "NAME", value_parser = scheduler)]
     scheduler: Option<SchedulerConfig>,
     /// Xen's rate limit (sched_ratelimit_us), such as 100us, or 0us for none
-    #[arg(long, value_name = "SPAN", value_parser = ratelimit)]
+    #[arg(long, value_name = "SPAN", value_parser = recorded::ratelimit)]
     ratelimit: Option<Duration>,
+    /// Time slice of Xen's credit (sched_credit_tslice_ms), such as 5ms
+    #[arg(long, value_name = "SPAN", value_parser = recorded::slice)]
+    slice: Option<Duration>,
     /// Let the threads of a VM run on these CPUs only, such as web=0-3,8
     #[arg(long, value_name = "VM=CPUS", value_parser = pin)]
     pin: Vec<(String, CpuSet)>,
@@ -62,9 +66,8 @@ pub(crate) struct Predict {
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// The kernel under which it was recorded, where the file does not say, such as 6.12; of Xen credit or credit2
-    #[arg(long, value_name = "RELEASE")]
-    kernel: Option<String>,
+    #[command(flatten)]
+    recorded: Recorded,
     /// Show whom the vCPUs of each VM waited for
     #[arg(long, conflicts_with = "until")]
     blame: bool,
@@ -99,41 +102,31 @@ fn scheduler(text: &str) -> Result<SchedulerConfig, String> {
         "eevdf-6.18" => fair(FairVersion::Linux618),
         "cfs-5.4" => fair(FairVersion::Linux54),
         "cfs-6.1" => fair(FairVersion::Linux61),
-        "credit" => Ok(SchedulerConfig::Credit(CreditConfig::new(CreditVersion::Today))),
-        "credit2" => Ok(SchedulerConfig::Credit2(Credit2Config::new(Credit2Version::Xen410))),
         "small-first" => Ok(SchedulerConfig::SmallFirst(SmallFirstConfig::default())),
-        _ => {
-            let known = "eevdf-6.6, eevdf-6.12, eevdf-6.18, cfs-5.4, cfs-6.1, small-first, credit or credit2";
-            Err(known.to_owned())
-        }
+        "null" => Ok(SchedulerConfig::Null),
+        name => xen_scheduler(name).ok_or_else(|| {
+            let known = "eevdf-6.6, eevdf-6.12, eevdf-6.18, cfs-5.4, cfs-6.1, small-first, null, credit, credit2, or of another release \
+                         of Xen, such as credit2-4.8 or credit2-mended";
+            known.to_owned()
+        }),
     }
 }
 
-fn ratelimit(text: &str) -> Result<Duration, String> {
-    let span: Duration = text.parse().map_err(|error| format!("{error}"))?;
-    let (least, most) = (Duration::from_us(100), Duration::from_ms(500));
-    let is_right = span.is_zero() || (least..=most).contains(&span);
-    is_right.then_some(span).ok_or_else(|| "0us (none), or 100us to 500ms".to_owned())
-}
-
-/// The scheduler of the prediction: that of `--scheduler`, with the rate limit of `--ratelimit`.
-fn scheduler_of(command: &Predict, recorded: &SchedulerConfig) -> Result<SchedulerConfig, Fail> {
+/// The scheduler of the prediction: that of `--scheduler`, with the rate limit of `--ratelimit` and the slice of `--slice`.
+fn scheduler_of(
+    command: &Predict,
+    recorded: &SchedulerConfig,
+    is_xen: bool,
+) -> Result<SchedulerConfig, Fail> {
     let mut scheduler = command.scheduler.clone().unwrap_or_else(|| recorded.clone());
-    let is_xen = |of: &SchedulerConfig| {
-        matches!(of, SchedulerConfig::Credit(_) | SchedulerConfig::Credit2(_))
-    };
-    if is_xen(&scheduler) && !is_xen(recorded) {
-        let why = "--scheduler: credit and credit2 are Xen's, and the recording is of a Linux host";
+    if is_of_xen(&scheduler) && !is_xen {
+        let why =
+            "--scheduler: credit, credit2 and null are Xen's, and the recording is of a Linux host";
         return Err(Fail::Usage(why.to_owned()));
     }
-    match (&mut scheduler, command.ratelimit) {
-        (SchedulerConfig::Credit(config), Some(ratelimit)) => config.ratelimit = ratelimit,
-        (SchedulerConfig::Credit2(config), Some(ratelimit)) => config.ratelimit = ratelimit,
-        (_, Some(_)) => {
-            let why = "--ratelimit: the scheduler has none; credit and credit2 have one";
-            return Err(Fail::Usage(why.to_owned()));
-        }
-        (_, None) => {}
+    if command.ratelimit.is_some() || command.slice.is_some() {
+        set_xen(&mut scheduler, command.ratelimit, command.slice)
+            .map_err(|why| Fail::Usage(format!("--ratelimit, --slice: {why}")))?;
     }
     Ok(scheduler)
 }
@@ -237,33 +230,41 @@ pub(crate) fn run(command: &Predict, global: &Global) -> Result<ExitCode, Fail> 
     // Where it cannot be written is said before the work is done.
     let report = command.report.as_deref().map(out::TextFile::new).transpose()?;
     let policy = command.policy.as_deref().map(Policy::read).transpose();
-    let policy = policy.map_err(|error| Fail::Input(error.to_string()))?;
+    let mut policy = policy.map_err(|error| Fail::Input(error.to_string()))?;
+    if let Some(policy) = &mut policy {
+        // What the command line says goes before the file.
+        if command.ratelimit.is_some() {
+            policy.xen.ratelimit = Ratelimit::Keep;
+        }
+        if command.slice.is_some() {
+            policy.xen.slice_ms = None;
+        }
+    }
     let file = lowtail_out::path(&command.input.file).to_string();
     let failed = |error: Error| match error {
         Error::NoVm { .. }
         | Error::NoThread { .. }
+        | Error::SameName { .. }
+        | Error::NotXen { .. }
         | Error::Unsaid { .. }
         | Error::FewWakeups { .. } => Fail::Usage(error.to_string()),
         error => Fail::Input(format!("{file}: {error}")),
     };
     let mut recording = recording(&command.input, global)?.map_err(failed)?;
+    let as_it_was = command.recorded.setup(&mut recording)?.map_err(failed)?;
     recording.set_interrupts(&said(command)).map_err(failed)?;
-    let recorded = recorded_scheduler(&recording.host, command.kernel.as_deref());
-    let as_it_was = Setup::new(recorded.map_err(failed)?);
+    let is_xen = recording.host.xen.is_some();
     let setup = Setup {
-        scheduler: scheduler_of(command, &as_it_was.scheduler)?,
+        scheduler: scheduler_of(command, &as_it_was.scheduler, is_xen)?,
         cpus: command.cpus,
         without: command.without.clone(),
         add,
         pins: command.pin.clone(),
         seed: 0,
     };
-    if policy.is_some() && recording.host.xen.is_some() {
-        let why = "--policy: policies are for Linux hosts, and the recording is of Xen";
-        return Err(Fail::Usage(why.to_owned()));
-    }
     let is_changed = command.scheduler.is_some()
         || command.ratelimit.is_some()
+        || command.slice.is_some()
         || command.cpus.is_some()
         || !command.without.is_empty()
         || !setup.add.is_empty()

@@ -307,8 +307,49 @@ fn a_recording_of_xen_is_predicted() {
     // credit has its own rule: see docs/how-to/read-an-xentrace.md.
     let credit = predict(&["--seeds", "1", "--scheduler", "credit", "--kernel", "credit2"]);
     says(&credit, 0, &["predicted"]);
+    let mended = predict(&["--seeds", "1", "--scheduler", "credit2-mended", "--json"]).json();
+    let p50 = vm(&mended, "d1")["predicted"]["p50_seconds"]["median"].as_f64().unwrap();
+    assert!((0.5e-3..1.1e-3).contains(&p50), "until the limit of 1 ms is over: {mended}");
+    let said = found["notes"][0].as_str().unwrap();
+    assert!(said.contains("recorded under credit2, rate limit 1ms"), "{said}");
+}
+
+/// Names and weights of domains are not in a recording, and limits may be others than those that it tells of: they can be said. Weights and caps come
+/// of a policy.
+#[test]
+fn what_a_recording_of_xen_does_not_say() {
+    let capture = crate::capture();
     let place = Place::new();
-    let place = place.write("policy.toml", "[[vm]]\nname = \"d1\"\nweight = 400\n");
-    let policy = ["predict", capture.to_str().unwrap(), "--policy", "policy.toml"];
-    place.run(policy).expect(2, &["--policy", "Xen"]);
+    place.write("cap.toml", "[[vm]]\nname = \"batch\"\ncap = \"50%\"\nvcpu_cap = \"40%\"\n");
+    place.write("was.toml", "[[vm]]\nname = \"batch\"\nweight = 200\n");
+    let run = |args: &[&str]| {
+        let names = ["--name", "d1=web", "--name", "d2=batch", "--seeds", "1"];
+        let args = [&["predict", capture.to_str().unwrap()], &names[..], args].concat();
+        place.run(args)
+    };
+    let found = run(&["--policy", "cap.toml", "--json"]).expect(1, &[]).json();
+    let cpu = vm(&found, "batch")["predicted"]["cpu_ratio"]["median"].as_f64().unwrap();
+    assert!((0.49..0.51).contains(&cpu), "the loop has its cap: {found}");
+    assert!(found["notes"].to_string().contains("`vcpu_cap` is for Linux"), "{found}");
+    assert!(found["causes"].to_string().contains("web vcpu0"), "threads are called so, too");
+    let found = run(&["--recorded-policy", "was.toml", "--json"]).expect(0, &[]).json();
+    assert!(found["notes"].to_string().contains("batch weight 512"), "{found}");
+    let stated = run(&["--recorded-ratelimit", "0us", "--anyway"]);
+    says(&stated, 0, &["no rate limit (as you say)"]);
+    run(&["--slice", "5ms"]).expect(2, &["--slice", "credit2 has no time slice"]);
+    run(&["--slice", "5ms", "--scheduler", "credit"]);
+    run(&["--slice", "500us"]).expect(2, &["whole milliseconds"]);
+    run(&["--slice", "1ms", "--ratelimit", "2ms", "--scheduler", "credit"])
+        .expect(2, &["above the time slice"]);
+    run(&["--scheduler", "credit2-4.5"]).expect(2, &["credit2-4.8 or credit2-mended"]);
+    run(&["--scheduler", "null"]).expect(3, &["cannot be simulated"]);
+    run(&["--name", "d7=x"]).expect(2, &["no VM `d7`", "web"]);
+    run(&["--name", "d0=web"]).expect(2, &["two domains would be called `web`"]);
+    run(&["--name", "web"]).expect(2, &["d1=web"]);
+    let linux = crate::tree::root().join("crates/predict/data/web-batch.ltr");
+    let linux = ["predict", linux.to_str().unwrap()];
+    let policy = [&linux[..], &["--recorded-policy", "was.toml"]].concat();
+    place.run(policy).expect(2, &["--recorded-policy", "Linux"]);
+    let limit = [&linux[..], &["--recorded-ratelimit", "1ms"]].concat();
+    place.run(limit).expect(2, &["--recorded-ratelimit", "no rate limit"]);
 }

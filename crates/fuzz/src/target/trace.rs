@@ -1,5 +1,6 @@
 //! Schedules that were recorded.
 
+use lowtail_trace::events::events;
 use lowtail_trace::{Options, export_perfetto, info, latency};
 
 use crate::reader::{Most, Target};
@@ -39,6 +40,9 @@ fn all(bytes: &[u8]) {
     let latency = latency(bytes, &options);
     let export = export_perfetto(bytes, std::io::sink(), "fuzz", &options);
     assert_eq!(latency.is_ok(), export.is_ok());
+    // What `predict` reads.
+    let events = events(bytes, &options, |_, _| Ok(()));
+    assert!(latency.is_err() || events.is_ok(), "{:?}", events.err());
     for error in [info.as_ref().err(), latency.as_ref().err(), export.as_ref().err()] {
         let Some(error) = error else { continue };
         let offset = error.offset().expect("a place");

@@ -36,7 +36,7 @@ impl SchedulerConfig {
     }
 
     /// Whether it enforces caps. `null` cannot, credit2 does since 4.10; Linux limits groups.
-    pub(super) fn has_caps(&self) -> bool {
+    pub fn has_caps(&self) -> bool {
         match self {
             SchedulerConfig::Credit(_) | SchedulerConfig::SmallFirst(_) => true,
             SchedulerConfig::Credit2(config) => config.version >= Credit2Version::Xen410,

@@ -5,3 +5,6 @@ mod hosts;
 mod network;
 mod recorded;
 mod speed;
+mod xen;
+#[path = "../../../predict/tests/common/xentrace.rs"]
+mod xentrace;

@@ -1,0 +1,58 @@
+#!/bin/busybox sh
+# In dom0: guests of `lab run` on pCPU 1, a server whose client in dom0 asks at random, a sleeper and a loop, under credit2. They are recorded under a
+# rate limit of 1 ms, and then under others that are really set. Sections are told apart by `=== NAME` and `--- CODE`.
+say() {
+	name=$1
+	shift
+	echo "=== $name"
+	"$@" 2>&1
+	echo "--- $?"
+}
+
+limit() {
+	xl sched-credit2 -s -p lowtail "$@"
+}
+
+out() {
+	gzip -c "$1" | base64
+}
+
+cat >/tmp/x.toml <<-END
+	title = "three guests"
+	duration = "60s"
+	[host]
+	pcpus = 1
+	costs = "xen-2017"
+	scheduler = { kind = "credit2", version = "4.21", ratelimit = "900us" }
+	[vm.server]
+	workload = { kind = "request-server", service = "100us", load = { open = { exponential = "2500us" } } }
+	[vm.timer]
+	workload = { kind = "timer-sleeper", sleep = { exponential = "1500us" }, work = "100us", wakeups = 100000000 }
+	[vm.hog]
+	workload = { kind = "cpu-loop" }
+END
+lowtail lab run /tmp/x.toml --on dom0 --seconds 60 >/tmp/lab.out 2>&1 &
+lab=$!
+# What `lab run` measures before that is under other limits.
+until limit 2>/dev/null | grep -q 900; do
+	sleep 0.1
+	if ! kill -0 $lab; then
+		say lab cat /tmp/lab.out
+		exit 1
+	fi
+done
+limit -r 1000
+sleep 1.5
+say record-1000 lowtail host record --duration 5s -o /tmp/1000.bin
+limit -r 0
+sleep 0.1
+say record-0 lowtail host record --duration 5s -o /tmp/0.bin
+limit -r 300
+sleep 0.1
+say record-300 lowtail host record --duration 4s -o /tmp/300.bin
+say domains xl list
+say lab cat /tmp/lab.out
+for limit in 1000 0 300; do
+	say bytes-$limit out /tmp/$limit.bin
+done
+exit 0
