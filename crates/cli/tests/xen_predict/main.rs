@@ -105,7 +105,7 @@ fn compare(predicted: &Value, truth: &Value, what: &str) {
 fn other_limits_do_what_was_predicted() {
     let dir = tempfile::tempdir().expect("a directory");
     let own = std::env::var_os("LOWTAIL_XEN_RECORDINGS");
-    let to = own.as_deref().map_or(dir.path(), Path::new);
+    let to = own.as_deref().map_or_else(|| dir.path(), Path::new);
     if record(to).is_none() {
         return;
     }
