@@ -19,7 +19,10 @@ pub fn xl(bytes: &[u8]) {
     if let Ok(Some(its)) = affinity::parse(&text, 1, 0) {
         assert!(!its.hard.is_empty() && !its.soft.contains(char::is_whitespace));
     }
-    for pool in pools::parse(&text, &text) {
+    let all = pools::parse(&text, &text);
+    let known = |name: &String| all.iter().any(|pool| pool.name == *name);
+    assert!(pools::of_domains(&text, &all).values().all(known));
+    for pool in all {
         assert!(!pool.name.is_empty() && !pool.name.contains('\n'));
     }
     let mut names: BTreeMap<u16, String> =

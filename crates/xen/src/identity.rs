@@ -66,7 +66,7 @@ fn row(line: &str) -> Option<(DomainId, &str, bool)> {
 fn is_uuid(text: &str) -> bool {
     let groups: Vec<&str> = text.split('-').collect();
     let hex = |group: &&str| group.bytes().all(|byte| byte.is_ascii_hexdigit());
-    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12]) && groups.iter().all(|g| hex(g))
+    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12]) && groups.iter().all(hex)
 }
 
 #[cfg(test)]

@@ -44,6 +44,3 @@ pub use toolstack::{Domain, DomainId, NewDomain, Toolstack};
 pub use vcpu::OwnVcpu;
 pub use vcpu_clock::VcpuClock;
 pub use xentrace::Xentrace;
-#[cfg(feature = "fake")]
-#[doc(hidden)]
-pub use xl::ask_instead;

@@ -1,6 +1,9 @@
 //! What `xl cpupool-list` says: a row for each pool.
 
+use std::collections::BTreeMap;
+
 use crate::scheduler::SchedulerParameters;
+use crate::toolstack::DomainId;
 
 /// A pool of pCPUs, which has a scheduler of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +45,47 @@ pub(crate) fn parse(text: &str, with_pcpus: &str) -> Vec<PoolInfo> {
     rows.filter(|pool| !pool.name.is_empty()).collect()
 }
 
+/// The pool of each domain, from `xl list -c`. A row is read from its end, where the name of a pool is, which may have spaces; the name of the domain
+/// at its beginning is anything. Of a number of which rows tell different things nobody knows it.
+pub(crate) fn of_domains(text: &str, pools: &[PoolInfo]) -> BTreeMap<DomainId, String> {
+    let mut names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
+    // A name may end with another one.
+    names.sort_by_key(|name| std::cmp::Reverse(name.len()));
+    let mut all: BTreeMap<DomainId, Option<&str>> = BTreeMap::new();
+    for (id, pool) in text.lines().filter_map(|line| of_domain(line, &names)) {
+        let known = all.entry(id).or_insert(Some(pool));
+        *known = known.filter(|other| *other == pool);
+    }
+    all.into_iter().filter_map(|(id, pool)| Some((id, pool?.to_string()))).collect()
+}
+
+/// Behind the domain's name there are number, memory, vCPUs, state, time, pool.
+fn of_domain<'a>(line: &str, names: &[&'a str]) -> Option<(DomainId, &'a str)> {
+    names.iter().find_map(|&name| {
+        let rest = line.strip_suffix(name)?.strip_suffix(' ')?;
+        let mut columns = rest.split_whitespace().rev();
+        let (time, state, _vcpus) = (columns.next()?, columns.next()?, columns.next()?);
+        let is_row = time.parse::<f64>().is_ok() && state.len() == 6;
+        let id = columns.nth(1)?.parse().ok().filter(|_| is_row)?;
+        Some((id, name))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pools_of_domains() {
+        let lists = "head\nPool-0 2 credit2 y 3\nslow pool 2 credit y 0\npool 1 null y 0\n";
+        let pools = parse(lists, "");
+        let recorded = of_domains(include_str!("../data/list-c.txt"), &pools);
+        assert_eq!(recorded.into_keys().collect::<Vec<_>>(), [0, 1, 2]);
+        let text = "a slow b 7 96 1 r----- 0.1 slow pool\nx 8 96 1 -b---- 1.0 pool\nx\ny 8 96 1 -b---- 1.0 Pool-0\n\
+                    9 96 1 ------ 0.0 another\n";
+        let all: Vec<_> = of_domains(text, &pools).into_iter().collect();
+        assert_eq!(all, [(7, "slow pool".to_string())], "8 is told twice, 9 is in none");
+    }
 
     /// Of a Xen 4.20 of Debian's with two pCPUs and three domains.
     #[test]

@@ -11,7 +11,7 @@ use crate::info::HypervisorInfo;
 use crate::pools::PoolInfo;
 use crate::scheduler::Scheduler;
 use crate::toolstack::DomainId;
-use crate::{domains, pools, scheduler, table, vcpu_list, xl};
+use crate::{domains, pools, scheduler, vcpu_list, xl};
 
 /// What `xl` calls the control domain.
 const CONTROL_DOMAIN: &str = "Domain-0";
@@ -45,36 +45,34 @@ impl Survey {
 
     fn by(xl: Xl) -> Result<Self, Error> {
         let wrong = |command: &str, says| Error::Command { command: command.to_string(), says };
-        let told = |command: &'static str| {
-            let arguments: Vec<&str> = command.split(' ').skip(1).collect();
-            match xl(&arguments) {
-                Ok(Some(text)) => Ok(text),
-                Ok(None) => Err(Error::NotInstalled { program: "xl" }),
-                Err(says) => Err(wrong(command, says)),
-            }
+        let told = |arguments: &[&str]| match xl(arguments) {
+            Ok(Some(text)) => Ok(text),
+            Ok(None) => Err(Error::NotInstalled { program: "xl" }),
+            Err(says) => Err(wrong(&format!("xl {}", arguments.join(" ")), says)),
         };
-        let info = HypervisorInfo::parse(&told("xl info")?);
+        let info = HypervisorInfo::parse(&told(&["info"])?);
         let hypervisor = info.map_err(|says| wrong("xl info", says))?;
-        let configured = domains::parse(&told("xl list -l")?);
+        let configured = domains::parse(&told(&["list", "-l"])?);
         let configured = configured.map_err(|says| wrong("xl list -l", says))?;
         let mut problems = Vec::new();
         // What one command does not say is no reason to be silent on the rest.
-        let mut or_problem = |command: &'static str| {
-            told(command).unwrap_or_else(|error| {
+        let mut or_problem = |arguments: &[&str]| {
+            told(arguments).unwrap_or_else(|error| {
                 problems.push(error.to_string());
                 String::new()
             })
         };
-        let lists = or_problem("xl cpupool-list");
-        let mut pools = pools::parse(&lists, &or_problem("xl cpupool-list -c"));
-        let pools_of = or_problem("xl list -c");
-        let vcpus = or_problem("xl vcpu-list");
-        let identities = or_problem("xl list -v");
-        let uses = |name: &str| pools.iter().any(|pool| pool.scheduler == name);
-        let schedulers = [("credit2", "xl sched-credit2 -s"), ("credit", "xl sched-credit -s")];
-        let schedulers = schedulers.into_iter().filter(|(name, _)| uses(name));
-        let schedulers: Vec<(&str, String)> =
-            schedulers.map(|(name, command)| (name, or_problem(command))).collect();
+        let lists = or_problem(&["cpupool-list"]);
+        let mut pools = pools::parse(&lists, &or_problem(&["cpupool-list", "-c"]));
+        let pools_of = or_problem(&["list", "-c"]);
+        let vcpus = or_problem(&["vcpu-list"]);
+        let identities = or_problem(&["list", "-v"]);
+        for pool in &mut pools {
+            // Without a name it says those of the first pool only.
+            let Some(scheduler) = Scheduler::named(&pool.scheduler) else { continue };
+            let text = or_problem(&[scheduler.command(), "-s", "-p", &pool.name]);
+            pool.parameters = scheduler::parameters(&text).remove(&pool.name).unwrap_or_default();
+        }
 
         let mut names: BTreeMap<DomainId, String> =
             configured.iter().map(|domain| (domain.id, domain.name.clone())).collect();
@@ -90,14 +88,7 @@ impl Survey {
             }
             BTreeMap::new()
         });
-        // Memory, vCPUs, state, time, pool.
-        let pools_of = table::rows(&pools_of, 5, &names).unwrap_or_default();
-        for (name, text) in &schedulers {
-            let parameters = scheduler::parameters(text);
-            for pool in pools.iter_mut().filter(|pool| pool.scheduler == *name) {
-                pool.parameters = parameters.get(&pool.name).cloned().unwrap_or_default();
-            }
-        }
+        let mut pools_of = pools::of_domains(&pools_of, &pools);
         let mut configured: BTreeMap<DomainId, domains::Configured> =
             configured.into_iter().map(|domain| (domain.id, domain)).collect();
         let domains: Vec<DomainInfo> = names
@@ -106,13 +97,12 @@ impl Survey {
                 let it = configured.remove(&id);
                 let (kind, weight, cap_percent, vifs) =
                     it.map(|it| (it.kind, it.weight, it.cap_percent, it.vifs)).unwrap_or_default();
-                let pool = pools_of.iter().find(|(of, _)| *of == id);
                 DomainInfo {
                     id,
                     uuid: uuids.remove(&id),
                     name: Name::new(name),
                     kind,
-                    pool: pool.map(|(_, columns)| columns[4].to_string()),
+                    pool: pools_of.remove(&id),
                     weight,
                     cap_percent,
                     vcpus: vcpus.remove(&id).unwrap_or_default(),
@@ -163,7 +153,7 @@ mod tests {
             "cpupool-list" => include_str!("../data/pools.txt"),
             "cpupool-list -c" => include_str!("../data/pools-c.txt"),
             "vcpu-list" => include_str!("../data/vcpus.txt"),
-            "sched-credit2 -s" => include_str!("../data/sched-credit2.txt"),
+            "sched-credit2 -s -p Pool-0" => include_str!("../data/sched-credit2.txt"),
             other => panic!("{other}"),
         };
         Ok(Some(text.to_string()))

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use lowtail_kernel::{file, tool};
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -23,6 +24,9 @@ const SCHEDULER_EVENTS: &str = "0x0002f000";
 const TAKERS: [&str; 3] = ["xentrace", "xenbaked", "xenmon"];
 /// A page of the trace buffers.
 const PAGE_BYTES: u64 = 4096;
+/// Room for what it writes at once, ten times a second. Where it waits for room while it is told to end, its write ends half way, and it fails with
+/// Xen's trace left on. As much as any user may have (`/proc/sys/fs/pipe-max-size`, pipe(7)).
+const PIPE_BYTES: i32 = 1 << 20;
 /// After it is told to end, it looks at the buffers once more; then it is killed.
 const END: Duration = Duration::from_secs(5);
 
@@ -67,6 +71,8 @@ impl Xentrace {
         }
         let mut child = command.spawn().map_err(failed)?;
         let out = child.stdout.take().expect("it was asked for");
+        // A pipe of the usual size is enough for a quiet host.
+        let _ = fcntl(&out, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
         Ok(Xentrace { child, out, ended: false })
     }
 

@@ -14,11 +14,10 @@ thread_local! {
     static INSTEAD: RefCell<Option<Rc<Run>>> = const { RefCell::new(None) };
 }
 
-/// Has this thread ask `run` in place of `xl`: for tests, which have no Xen.
+/// Has this thread ask `run` in place of `xl`.
 #[cfg(feature = "fake")]
-pub fn ask_instead(run: Rc<Run>) {
+pub(crate) fn ask_instead(run: Rc<Run>) {
     INSTEAD.with_borrow_mut(|instead| *instead = Some(run));
-    crate::live::forget();
 }
 
 /// The same as [`run`], for those that have words of their own for what fails.

@@ -1,12 +1,12 @@
 //! Wishes with the places that they are for.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use super::domains::Domains;
 use super::nice::nice;
-use super::{HostCapabilities, Note, Target, VcpusBy, managed, resolve, xen};
-use crate::manage::{Group, Knob, Sched, Setting, Thread, Unknown, Wanted};
+use super::threads::sched;
+use super::{HostCapabilities, Note, Target, VcpusBy, managed, resolve};
+use crate::manage::{Group, Knob, Setting, Unknown, Wanted};
 use crate::policy::Policy;
 use crate::workers::{self, Cpus, WorkerSettings};
 use lowtail_discover::{Found, Kind, Vm};
@@ -29,7 +29,7 @@ pub struct Settings {
 /// threads and uplinks there are, and asks libvirt for its VMs; changes nothing.
 pub fn settings(policy: &Policy, found: &Found, capabilities: &HostCapabilities) -> Settings {
     let mut all = match &capabilities.xen {
-        Some(host) => xen::settings(policy, found, capabilities, host),
+        Some(host) => Settings::of_domains(policy, found, capabilities, host),
         None => of_processes(policy, found, capabilities),
     };
     all.workers(policy, found, capabilities);
@@ -87,10 +87,6 @@ fn of_processes(policy: &Policy, found: &Found, capabilities: &HostCapabilities)
         }
     }
     all
-}
-
-pub(super) fn sched(tid: u32) -> io::Result<Option<Knob>> {
-    Ok(Thread::of(tid)?.map(|thread| Knob::Sched(Sched { thread })))
 }
 
 impl Settings {

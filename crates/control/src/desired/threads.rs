@@ -1,9 +1,12 @@
 //! Slices and nice values, of threads.
 
+use std::io;
+
 use lowtail_engine::Duration;
 
 use super::nice::nice;
 use super::{HostCapabilities, Target, VcpusBy, Wanted};
+use crate::manage::{Knob, Sched, Thread};
 use crate::policy::{Rule, Weight};
 use lowtail_discover::{Role, Vm};
 
@@ -64,6 +67,11 @@ impl Wanted {
             self.wish(vm, Target::Thread(tid), format!("slice_ns={}", slice.as_ns()), why);
         }
     }
+}
+
+/// Policy, nice value and slice of a thread; `None` if it has ended.
+pub(super) fn sched(tid: u32) -> io::Result<Option<Knob>> {
+    Ok(Thread::of(tid)?.map(|thread| Knob::Sched(Sched { thread })))
 }
 
 fn no_slices(capabilities: &HostCapabilities) -> Option<String> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use lowtail_host::cgroup::Limit;
 
-use super::settings::sched;
+use super::threads::sched;
 use super::{HostCapabilities, Settings, managed};
 use crate::manage::{Setting, Unknown};
 use crate::policy::{Cap, Policy, Rule, Weight};

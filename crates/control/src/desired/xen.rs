@@ -6,7 +6,7 @@ use lowtail_discover::{Found, Vm};
 use lowtail_kernel::Name;
 use lowtail_xen::{PoolInfo, Scheduler as Kind};
 
-use super::settings::sched;
+use super::threads::sched;
 use super::{HostCapabilities, Note, Settings, Target, VcpusBy, Wanted, managed};
 use crate::manage::{Knob, OfDomain, OfPool, OfVcpu, Setting, Unknown, Xen, parse_cpus};
 use crate::policy::{Cap, Pcpus, Policy, Ratelimit, Rule, Scheduler, Weight};
@@ -24,63 +24,63 @@ const WITHOUT_LIMIT: &str = "of a recorded Xen 4.20 it is predicted that a serve
      keeps its 98 % of the pCPU; the more often others wake, the more a loop loses: with 20,000 wake-ups a second it has 0.55 of a pCPU in \
      place of 0.95 (docs/findings/credit2-untickled.md)";
 
-/// What `policy` wants of the domains that were found on `host`.
-pub(super) fn settings(
-    policy: &Policy,
-    found: &Found,
-    capabilities: &HostCapabilities,
-    host: &XenHost,
-) -> Settings {
-    let vcpus = match policy.scheduler {
-        Scheduler::None => VcpusBy::Untouched,
-        Scheduler::Auto | Scheduler::SchedExt | Scheduler::Fair => VcpusBy::Xen,
-    };
-    let mut wanted = Wanted { vcpus, ..Wanted::default() };
-    if policy.scheduler == Scheduler::SchedExt {
-        let what = "small-first for vCPUs cannot be set here: the vCPUs are scheduled by Xen, which has no sched_ext; \
-                    `scheduler = \"auto\"` takes what comes nearest";
-        wanted.notes.push(Note { vm: None, what: what.to_string(), fatal: true });
-    }
-    if let Some(key) = policy.vms.needs_libvirt() {
-        wanted.note(
-            None,
-            format!("entries with `{key}` fit nothing: what libvirt says of VMs is not known"),
-        );
-    }
-    wanted.held(&found.vms, capabilities);
-    let managed = managed(policy, &found.vms, capabilities);
-    if vcpus != VcpusBy::Untouched {
-        wanted.unnamed(&managed);
-    }
-    for (vm, _) in &managed {
-        wanted.workers(vm, policy.workers.slice, capabilities);
-    }
-    let mut all = Settings { vcpus, notes: wanted.notes, ..Settings::default() };
-    // Their settings stay: what is not known is not what nobody wants.
-    all.unknown.extend(host.unknown.iter().cloned().map(Unknown::Domain));
-    if vcpus != VcpusBy::Untouched {
-        for (vm, rule) in &managed {
-            if let Some(domain) = host.domain(vm) {
-                all.domain(vm, rule, domain, host);
-            }
-        }
-        all.pools(policy, &managed, host);
-    }
-    for wish in wanted.desired {
-        let Target::Thread(tid) = wish.target else { continue };
-        match sched(tid) {
-            Ok(Some(knob)) => all.settings.push(Setting { knob, to: wish.to, why: wish.why }),
-            Ok(None) => {}
-            Err(error) => {
-                all.note(format!("{}: {error}", wish.why));
-                all.unknown.push(Unknown::Thread(tid));
-            }
-        }
-    }
-    all
-}
-
 impl Settings {
+    /// What `policy` wants of the domains that were found on `host`.
+    pub(super) fn of_domains(
+        policy: &Policy,
+        found: &Found,
+        capabilities: &HostCapabilities,
+        host: &XenHost,
+    ) -> Self {
+        let vcpus = match policy.scheduler {
+            Scheduler::None => VcpusBy::Untouched,
+            Scheduler::Auto | Scheduler::SchedExt | Scheduler::Fair => VcpusBy::Xen,
+        };
+        let mut wanted = Wanted { vcpus, ..Wanted::default() };
+        if policy.scheduler == Scheduler::SchedExt {
+            let what = "small-first for vCPUs cannot be set here: the vCPUs are scheduled by Xen, which has no sched_ext; \
+                        `scheduler = \"auto\"` takes what comes nearest";
+            wanted.notes.push(Note { vm: None, what: what.to_string(), fatal: true });
+        }
+        if let Some(key) = policy.vms.needs_libvirt() {
+            wanted.note(
+                None,
+                format!("entries with `{key}` fit nothing: what libvirt says of VMs is not known"),
+            );
+        }
+        wanted.held(&found.vms, capabilities);
+        let managed = managed(policy, &found.vms, capabilities);
+        if vcpus != VcpusBy::Untouched {
+            wanted.unnamed(&managed);
+        }
+        for (vm, _) in &managed {
+            wanted.workers(vm, policy.workers.slice, capabilities);
+        }
+        let mut all = Settings { vcpus, notes: wanted.notes, ..Settings::default() };
+        // Their settings stay: what is not known is not what nobody wants.
+        all.unknown.extend(host.unknown.iter().cloned().map(Unknown::Domain));
+        if vcpus != VcpusBy::Untouched {
+            for (vm, rule) in &managed {
+                if let Some(domain) = host.domain(vm) {
+                    all.domain(vm, rule, domain, host);
+                }
+            }
+            all.pools(policy, &managed, host);
+        }
+        for wish in wanted.desired {
+            let Target::Thread(tid) = wish.target else { continue };
+            match sched(tid) {
+                Ok(Some(knob)) => all.settings.push(Setting { knob, to: wish.to, why: wish.why }),
+                Ok(None) => {}
+                Err(error) => {
+                    all.note(format!("{}: {error}", wish.why));
+                    all.unknown.push(Unknown::Thread(tid));
+                }
+            }
+        }
+        all
+    }
+
     fn set(&mut self, knob: Xen, to: impl ToString, why: String) {
         self.settings.push(Setting { knob: Knob::Xen(knob), to: to.to_string(), why });
     }

@@ -28,7 +28,9 @@ pub fn scan(roots: &Roots) -> Found {
 /// The domains of a survey.
 pub fn found(survey: &Survey, roots: &Roots) -> Found {
     let unknown = (!survey.is_listed()).then(|| {
-        let problem = survey.problems.first().map_or("no row of dom0", String::as_str);
+        let mut problems = survey.problems.iter();
+        let problem = problems.find(|problem| problem.starts_with("xl list -v"));
+        let problem = problem.map_or("xl list -v does not say", String::as_str);
         format!("it is not known which domains there are: {problem}")
     });
     let links = Link::all().unwrap_or_default();

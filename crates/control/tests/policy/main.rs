@@ -36,6 +36,8 @@ iothread_cap = "none"
 emulator_weight = 50
 worker_weight = 300
 slice = "1ms"
+pcpus = "1-3"
+preferred_pcpus = "2"
 
 [[vm]]
 weight = "keep"
@@ -92,6 +94,10 @@ cpus = "0-3,^2,8"
 spread = false
 weight = 200
 slice = "500us"
+
+[xen]
+ratelimit = "500us"
+slice = "5ms"
 "#;
 
 fn parse(text: &str) -> Result<Policy, String> {

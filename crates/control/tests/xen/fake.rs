@@ -77,7 +77,7 @@ impl Fake {
 
     fn install(&self) {
         let fake = self.clone();
-        lowtail_xen::ask_instead(Rc::new(move |arguments: &[&str]| fake.run(arguments).map(Some)));
+        live::ask_instead(Rc::new(move |arguments: &[&str]| fake.run(arguments).map(Some)));
     }
 
     pub(crate) fn host(&self) -> Host {
@@ -266,12 +266,11 @@ impl Host {
             [command @ ("sched-credit" | "sched-credit2"), "-s", rest @ ..]
                 if matches!(rest, [] | ["-p", _]) =>
             {
-                let wanted = rest.get(1);
+                // Of the first pool, if none is named.
+                let wanted = rest.get(1).map_or(&*self.pools[0].name, |name| *name);
                 let mut found = false;
                 for pool in &self.pools {
-                    if format!("sched-{}", pool.scheduler) != *command
-                        || wanted.is_some_and(|name| **name != *pool.name)
-                    {
+                    if format!("sched-{}", pool.scheduler) != *command || *wanted != *pool.name {
                         continue;
                     }
                     found = true;

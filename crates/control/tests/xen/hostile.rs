@@ -51,8 +51,8 @@ fn a_name_that_is_another_domain_is_told() {
     assert!(reverted.failed.len() > 5, "{reverted:?}");
     // Once it has another name, all is restored: nothing was forgotten.
     world.fake.change(|host| {
-        host.domains.iter_mut().find(|domain| domain.id == 2).expect("batch").name =
-            "batch".to_string()
+        let batch = host.domains.iter_mut().find(|domain| domain.id == 2).expect("batch");
+        batch.name = "batch".to_string();
     });
     assert_ne!(world.fake.host(), before);
     assert_eq!(world.fake.host().domains.len(), whole.domains.len());
