@@ -69,7 +69,7 @@ fn set_pool(
     };
     let shortest = rules.iter().filter(|rule| rule.manage).filter_map(|rule| rule.slice).min();
     let slice_ms = policy.xen.slice_ms.map(u64::from);
-    let slice_ms = slice_ms.or(shortest.map(|slice| slice.as_ns().div_ceil(1_000_000)));
+    let slice_ms = slice_ms.or_else(|| shortest.map(|slice| slice.as_ns().div_ceil(1_000_000)));
     let before = scheduler.clone();
     let both = set_xen(scheduler, ratelimit, slice_ms.map(Duration::from_ms));
     if both.is_err() {
