@@ -117,6 +117,7 @@ fn compare(
 ) {
     let as_it_was = Setup::new(recorded_scheduler(&recording.host, None).unwrap());
     let predicted = predict(recording, &as_it_was, change, 3, true).unwrap();
+    compared.figures += 1;
     if predicted.grade.grade == Letter::Poor {
         compared.misses.push(format!("{what}: {}", predicted.grade));
     }
@@ -130,7 +131,8 @@ fn compare(
     }
 }
 
-/// Nineteen of twenty figures are within the tolerance: a 99th percentile of two runs of one host differs by more than a quarter now and then.
+/// Nineteen of twenty figures are within the tolerance, grades among them: a 99th percentile of two runs of one host differs by more than a
+/// quarter now and then.
 fn judge(compared: &Compared, seeds: std::ops::Range<u64>) {
     let Compared { figures, misses } = compared;
     misses.iter().for_each(|miss| println!("{miss}"));

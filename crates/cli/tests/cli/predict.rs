@@ -309,7 +309,7 @@ fn a_recording_of_xen_is_predicted() {
     says(&credit, 0, &["predicted"]);
     let mended = predict(&["--seeds", "1", "--scheduler", "credit2-mended", "--json"]).json();
     let p50 = vm(&mended, "d1")["predicted"]["p50_seconds"]["median"].as_f64().unwrap();
-    assert!((0.5e-3..1.1e-3).contains(&p50), "until the limit of 1 ms is over: {mended}");
+    assert!(p50 <= 1.1e-3, "no longer than until the limit of 1 ms is over: {mended}");
     let said = found["notes"][0].as_str().unwrap();
     assert!(said.contains("recorded under credit2, rate limit 1ms"), "{said}");
 }
@@ -343,7 +343,7 @@ fn what_a_recording_of_xen_does_not_say() {
         .expect(2, &["above the time slice"]);
     run(&["--scheduler", "credit2-4.5"]).expect(2, &["credit2-4.8 or credit2-mended"]);
     run(&["--scheduler", "null"]).expect(3, &["cannot be simulated"]);
-    run(&["--name", "d7=x"]).expect(2, &["no VM `d7`", "web"]);
+    run(&["--name", "d7=x"]).expect(2, &["no VM `d7`", "d0"]);
     run(&["--name", "d0=web"]).expect(2, &["two domains would be called `web`"]);
     run(&["--name", "web"]).expect(2, &["d1=web"]);
     let linux = crate::tree::root().join("crates/predict/data/web-batch.ltr");
