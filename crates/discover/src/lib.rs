@@ -29,7 +29,7 @@ pub use lowtail_kernel::{Name, Roots};
 pub use origin::{KnownBy, NamedBy, Origin};
 pub use scanner::hierarchy;
 pub use scanner::{Found, Scanner};
-pub use task::group as control_group;
+pub use task::{Stat, group as control_group};
 pub use users::{Users, uid_of};
 pub use vm::{Group, Kind, Role, Tap, Vm, VmThread};
 

@@ -64,6 +64,12 @@ impl Origin {
         let (known_by, named_by) = (KnownBy::Libvirt, NamedBy::Libvirt);
         Origin { known_by, named_by, uid: None, root_cgroup: true }
     }
+
+    /// Of a domain of Xen's, which root of dom0 has made and named, and which is in no control group.
+    pub fn xen() -> Self {
+        let (known_by, named_by) = (KnownBy::Xen, NamedBy::Root);
+        Origin { known_by, named_by, uid: None, root_cgroup: false }
+    }
 }
 
 impl fmt::Display for KnownBy {

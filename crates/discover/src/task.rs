@@ -13,23 +13,24 @@ const IO_WORKER: u32 = 0x10;
 
 /// The fields of `/proc/PID/stat` that matter here, `proc_pid_stat(5)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stat {
+pub struct Stat {
     /// Its name for itself.
-    pub(super) comm: String,
+    pub comm: String,
     /// Dead, and not yet waited for.
-    pub(super) dead: bool,
+    pub dead: bool,
     /// Who has started it.
-    pub(super) parent: u32,
-    /// A thread of the kernel's.
-    pub(super) kernel: bool,
+    pub parent: u32,
+    /// A thread of the kernel's. Whoever runs a program can call a thread of it anything.
+    pub kernel: bool,
     /// The kernel has started it, in a process, and not for io_uring: since Linux 6.4.
-    pub(super) worker: bool,
+    pub worker: bool,
     /// When it started, in clock ticks since boot.
-    pub(super) started_ticks: u64,
+    pub started_ticks: u64,
 }
 
 impl Stat {
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    /// `None` if it is none.
+    pub fn parse(text: &str) -> Option<Self> {
         // A name may have parentheses and blanks itself: the last one ends it.
         let (head, fields) = text.rsplit_once(") ")?;
         let comm = head.split_once('(')?.1.to_string();

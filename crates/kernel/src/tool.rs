@@ -9,7 +9,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Signal, set_parent_process_death_signal};
+use nix::errno::Errno;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
 
 /// Where they are. The path that somebody has set is not used.
 const DIRECTORIES: [&str; 6] =
@@ -56,7 +58,8 @@ fn run(
 ) -> Result<Option<String>, String> {
     let mut command = command(program);
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-    ends_with_this_thread(&mut command);
+    // Who is killed while a program of ours changes something leaves nothing behind that changes it later.
+    ends_with_this_thread(&mut command, Signal::SIGKILL);
     let child = command.spawn();
     let mut child = match child {
         Ok(child) => child,
@@ -94,14 +97,12 @@ fn run(
     }
 }
 
-/// Who is killed while a program of ours changes something leaves nothing behind that changes it later.
+/// Has a command get `signal` when the thread that starts it ends, as it does when its process is killed (`prctl(2)`).
 #[allow(unsafe_code, reason = "a call between fork and exec")]
-fn ends_with_this_thread(command: &mut Command) {
+pub fn ends_with_this_thread(command: &mut Command, signal: Signal) {
     // SAFETY: a single system call, which is safe between fork and exec (signal-safety(7)).
     unsafe {
-        command.pre_exec(|| {
-            set_parent_process_death_signal(Some(Signal::KILL)).map_err(std::io::Error::from)
-        });
+        command.pre_exec(move || set_pdeathsig(signal).map_err(Errno::into));
     }
 }
 

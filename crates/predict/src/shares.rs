@@ -3,11 +3,10 @@
 use std::fmt;
 
 use lowtail_control::policy::{Cap, Policy, Rule, Weight};
+use lowtail_control::xen::nearest;
 use lowtail_discover::{Kind, KnownBy, Name, NamedBy, Origin, Role, Users, Vm, VmThread};
 use lowtail_trace::events::XenSettings;
 
-/// The weight that a domain of Xen's has if nobody says another (`CSCHED_DEFAULT_WEIGHT`, `xen/common/sched/credit.c`), where a policy has 100.
-const WEIGHT: (u64, u64) = (256, 100);
 /// Weights that are so near to the usual one are the usual one, as credits are whole numbers.
 const NEAR: f64 = 0.02;
 
@@ -21,7 +20,7 @@ pub(crate) struct Share {
 }
 
 /// That of a domain of which nobody has said anything.
-pub(crate) const USUAL: Share = Share { weight: WEIGHT.0 as u16, cap_percent: 0 };
+pub(crate) const USUAL: Share = Share { weight: nearest::WEIGHT, cap_percent: 0 };
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,7 +41,7 @@ pub(crate) fn recorded(settings: &XenSettings, domains: &[Option<u16>]) -> Vec<S
         let Some(share) = domain.and_then(known) else { return USUAL };
         let ratio = share.weight / usual;
         let ratio = if (ratio - 1.0).abs() < NEAR { 1.0 } else { ratio };
-        let weight = (WEIGHT.0 as f64 * ratio).round().clamp(1.0, f64::from(u16::MAX));
+        let weight = (f64::from(nearest::WEIGHT) * ratio).round().clamp(1.0, f64::from(u16::MAX));
         let cap = share.cap_percent.unwrap_or(0.0).round().clamp(0.0, f64::from(u16::MAX));
         Share { weight: weight as u16, cap_percent: cap as u16 }
     };
@@ -66,8 +65,7 @@ pub(crate) fn under(rules: &[Rule], shares: &[Share]) -> (Vec<Share>, Vec<String
             return share;
         }
         if let Weight::PerVcpu(weight) = rule.weight {
-            let weight = weight.saturating_mul(WEIGHT.0) / WEIGHT.1;
-            share.weight = weight.clamp(1, u16::MAX.into()) as u16;
+            share.weight = nearest::weight(weight);
         }
         match rule.cap {
             Some(Cap::Unlimited) => share.cap_percent = 0,

@@ -1,6 +1,7 @@
 //! What a policy file would do to a recorded Xen host, by the rules of control's `desired/xen.rs`.
 
 use lowtail_control::policy::{Pcpus, Policy, Ratelimit, Rule, Scheduler};
+use lowtail_control::xen::nearest;
 use lowtail_engine::Duration;
 use lowtail_host::sched::credit2::Credit2Version;
 use lowtail_host::{CpuSet, Pcpu, SchedulerConfig};
@@ -69,7 +70,7 @@ fn set_pool(
     };
     let shortest = rules.iter().filter(|rule| rule.manage).filter_map(|rule| rule.slice).min();
     let slice_ms = policy.xen.slice_ms.map(u64::from);
-    let slice_ms = slice_ms.or_else(|| shortest.map(|slice| slice.as_ns().div_ceil(1_000_000)));
+    let slice_ms = slice_ms.or_else(|| shortest.map(nearest::timeslice_ms));
     let before = scheduler.clone();
     let both = set_xen(scheduler, ratelimit, slice_ms.map(Duration::from_ms));
     if both.is_err() {

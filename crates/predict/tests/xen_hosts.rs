@@ -140,6 +140,22 @@ fn judge(compared: &Compared, seeds: std::ops::Range<u64>) {
     assert!(*figures > 100 && misses.len() * 20 <= *figures, "{misses:#?}");
 }
 
+/// The host of that seed, recorded under one scheduler, and what was predicted of others beside what they then do.
+fn compare_under(
+    seed: u64,
+    recorded: SchedulerConfig,
+    others: [SchedulerConfig; 2],
+    compared: &mut Compared,
+) {
+    let recording = read(&xentrace::recorded(&host(seed, recorded), 1, SPAN));
+    for other in others {
+        let truth = read(&xentrace::recorded(&host(seed, other.clone()), 2, SPAN));
+        let what = format!("seed {seed} under {}", said(&other));
+        let change = Change { setup: Some(Setup::new(other)), policy: None };
+        compare(&recording, &change, &truth, &what, compared);
+    }
+}
+
 #[test]
 fn another_limit_does_what_was_predicted() {
     let mut compared = Compared::default();
@@ -149,13 +165,7 @@ fn another_limit_does_what_was_predicted() {
             1 => (xen("credit2", 1000), [xen("credit2", 0), xen("credit2-mended", 1000)]),
             _ => (xen("credit", 1000), [xen("credit", 100), xen("credit", 5000)]),
         };
-        let recording = read(&xentrace::recorded(&host(seed, recorded), 1, SPAN));
-        for other in others {
-            let truth = read(&xentrace::recorded(&host(seed, other.clone()), 2, SPAN));
-            let what = format!("seed {seed} under {}", said(&other));
-            let change = Change { setup: Some(Setup::new(other)), policy: None };
-            compare(&recording, &change, &truth, &what, &mut compared);
-        }
+        compare_under(seed, recorded, others, &mut compared);
     }
     judge(&compared, SEEDS);
 }
@@ -169,13 +179,7 @@ fn another_scheduler_does_what_was_predicted() {
             0 => (xen("credit2", 1000), [xen("credit", 1000), small_first()]),
             _ => (xen("credit", 1000), [xen("credit2", 1000), small_first()]),
         };
-        let recording = read(&xentrace::recorded(&host(seed, recorded), 1, SPAN));
-        for other in others {
-            let truth = read(&xentrace::recorded(&host(seed, other.clone()), 2, SPAN));
-            let what = format!("seed {seed} under {}", said(&other));
-            let change = Change { setup: Some(Setup::new(other)), policy: None };
-            compare(&recording, &change, &truth, &what, &mut compared);
-        }
+        compare_under(seed, recorded, others, &mut compared);
     }
     judge(&compared, SEEDS);
 }

@@ -4,10 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::needs::skip;
-
-/// What `scripts/guest` returns where no guest can be booted: no QEMU, no kernel to be had.
-const NO_GUEST: i32 = 125;
+use crate::boot;
 
 /// Seconds of ours after which a guest counts as hung. Those of tests take minutes at most; how many more they take beside other work,
 /// or on a slower machine, is no finding.
@@ -60,10 +57,7 @@ impl Guest {
         if !also.is_empty() {
             self.command.env("LOWTAIL_GUEST_ALSO", also.join(":"));
         }
-        let output = self.command.output().expect("a shell");
-        let why = String::from_utf8_lossy(&output.stderr);
-        let skipped = output.status.code() == Some(NO_GUEST) && skip(Some(&why));
-        (!skipped).then_some(output)
+        boot::output(&mut self.command)
     }
 
     /// As [`output()`](Guest::output), of a command that has to succeed: what it printed on standard output.

@@ -2,6 +2,8 @@
 
 pub mod allocations;
 #[cfg(feature = "host")]
+pub mod boot;
+#[cfg(feature = "host")]
 pub mod guest;
 #[cfg(feature = "host")]
 pub mod needs;
@@ -22,3 +24,5 @@ pub mod traffic;
 #[cfg(feature = "host")]
 pub mod tree;
 pub mod tries;
+#[cfg(feature = "host")]
+pub mod xen;

@@ -39,11 +39,7 @@ pub(crate) struct Keys {
 impl Keys {
     /// All keys, where the VM of the cost with the most uses so much of a CPU, in percent.
     pub(crate) fn new(goal: Vec<String>, cost: Vec<String>, most_percent: f64) -> Self {
-        let called = |patterns: &[String], all: &str| match patterns {
-            [one] => lowtail_out::name(one).into_owned(),
-            _ => all.to_owned(),
-        };
-        let (of_goal, of_cost) = (called(&goal, "goals' VMs"), called(&cost, "other VMs"));
+        let (of_goal, of_cost) = (together(&goal, "goals' VMs"), together(&cost, "other VMs"));
         let down = |mut levels: Vec<f64>| {
             levels.reverse();
             levels
@@ -262,7 +258,15 @@ impl Keys {
     }
 }
 
+/// What VMs with these patterns are called together: the one that there is, or `all`.
+pub(crate) fn together(patterns: &[String], all: &str) -> String {
+    match patterns {
+        [one] => lowtail_out::name(one).into_owned(),
+        _ => all.to_owned(),
+    }
+}
+
 /// A text of TOML.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }

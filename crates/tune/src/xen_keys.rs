@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use lowtail_control::policy::fits;
+use lowtail_control::xen::nearest;
 use lowtail_engine::Duration;
 use lowtail_predict::{
     Model, Recording, XenChange, XenTerms, change_xen, xen_scheduler, xen_terms,
@@ -11,7 +12,7 @@ use lowtail_predict::{
 use crate::levels::{log, whole};
 use crate::parameter::Parameter;
 use crate::point::Point;
-use crate::recorded_parameters::Group;
+use crate::recorded_parameters::{Group, quoted, together};
 
 /// The pool of a host with one (`xl cpupool-list`): which pools there are is not in a recording.
 const POOL: &str = "Pool-0";
@@ -62,12 +63,8 @@ impl XenKeys {
         let spans = RATELIMITS_US.map(|us| format!("{us}us"));
         keys.add(Knob::Ratelimit, Parameter::ordered("rate limit", spans));
         keys.add(Knob::Slice, Parameter::ordered("slice", SLICES_MS.map(|ms| format!("{ms}ms"))));
-        let names = |group: &[String], all: &str| match group {
-            [one] => lowtail_out::name(one).into_owned(),
-            _ => all.to_owned(),
-        };
         let (of_goal, of_cost) =
-            (names(patterns[0], "goals' VMs"), names(patterns[1], "other VMs"));
+            (together(patterns[0], "goals' VMs"), together(patterns[1], "other VMs"));
         if !keys.domains[0].is_empty() {
             let weights = WEIGHTS_ABOVE.map(|weight| weight.to_string());
             let name = format!("{of_goal} weight");
@@ -126,7 +123,7 @@ impl XenKeys {
     /// Puts a point in force. `false`: it is no choice that one could make.
     pub(crate) fn apply(&self, point: &Point, model: &mut Model, recording: &Recording) -> bool {
         let number = |text: &str| text.trim_end_matches('%').parse::<u16>().ok();
-        let weight_of = |text: &str| Some(xen_weight(text.parse().ok()?));
+        let weight_of = |text: &str| Some(nearest::weight(text.parse().ok()?));
         let mut change = XenChange {
             scheduler: self.value(point, Knob::Scheduler).map(str::to_owned),
             ratelimit: self.span(point, Knob::Ratelimit),
@@ -181,7 +178,7 @@ impl XenKeys {
             for (_, domain) in domains {
                 let _ = write!(commands, "#   {command} -d {domain}");
                 if let Some(weight) = weight.and_then(|text| text.parse().ok()) {
-                    let _ = write!(commands, " -w {}", xen_weight(weight));
+                    let _ = write!(commands, " -w {}", nearest::weight(weight));
                 }
                 if let Some(cap) = cap {
                     let _ = write!(commands, " -c {}", cap.trim_end_matches('%'));
@@ -249,16 +246,6 @@ impl XenKeys {
         all.retain(|point| point.keys() > 0);
         all
     }
-}
-
-/// Xen's weight for that of a policy.
-fn xen_weight(weight: u64) -> u16 {
-    (weight * 256 / 100).clamp(1, u16::MAX.into()) as u16
-}
-
-/// A text of TOML.
-fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
 }
 
 /// How `xl` is told of a domain: by its number, or by its name where that was said.

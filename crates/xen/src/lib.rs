@@ -36,7 +36,9 @@ pub use identity::DomainKey;
 pub use info::HypervisorInfo;
 pub use pools::PoolInfo;
 pub use presence::Presence;
-pub use scheduler::{Scheduler, SchedulerParameters};
+pub use scheduler::{
+    CREDIT2_UNTICKLED_SINCE, RATELIMIT_US, Scheduler, SchedulerParameters, TIMESLICE_MS,
+};
 pub use shares::Shares;
 pub use store::{LONGEST_VALUE, Store};
 pub use survey::Survey;

@@ -2,8 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
+
+/// Rate limits that Xen takes, in microseconds: `XEN_SYSCTL_SCHED_RATELIMIT_MIN` and `_MAX` of `xen/include/public/sysctl.h`. 0 is none.
+pub const RATELIMIT_US: RangeInclusive<u32> = 100..=500_000;
+/// Slices that credit takes, in milliseconds: `XEN_SYSCTL_CSCHED_TSLICE_MIN` and `_MAX` there.
+pub const TIMESLICE_MS: RangeInclusive<u32> = 1..=1_000;
+/// Since this release credit2 tickles no pCPU for a vCPU that wakes within the runner's rate limit (`tickle_score` of
+/// `xen/common/sched_credit2.c`; docs/findings/credit2-untickled.md).
+pub const CREDIT2_UNTICKLED_SINCE: (u32, u32) = (4, 10);
 
 /// A scheduler that has weights, caps and parameters for `xl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -31,9 +31,6 @@ pub struct Survey {
     pub problems: Vec<String>,
 }
 
-/// Runs `xl` with arguments: what it prints, or `None` if it is not installed.
-type Xl<'a> = &'a dyn Fn(&[&str]) -> Result<Option<String>, String>;
-
 impl Survey {
     /// Asks `xl`. Nothing on the host is changed.
     ///
@@ -43,13 +40,9 @@ impl Survey {
         Self::by(&xl::output)
     }
 
-    fn by(xl: Xl) -> Result<Self, Error> {
+    fn by(xl: &xl::Run) -> Result<Self, Error> {
         let wrong = |command: &str, says| Error::Command { command: command.to_string(), says };
-        let told = |arguments: &[&str]| match xl(arguments) {
-            Ok(Some(text)) => Ok(text),
-            Ok(None) => Err(Error::NotInstalled { program: "xl" }),
-            Err(says) => Err(wrong(&format!("xl {}", arguments.join(" ")), says)),
-        };
+        let told = |arguments: &[&str]| xl::told(xl, arguments);
         let info = HypervisorInfo::parse(&told(&["info"])?);
         let hypervisor = info.map_err(|says| wrong("xl info", says))?;
         let configured = domains::parse(&told(&["list", "-l"])?);

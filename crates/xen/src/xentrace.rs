@@ -47,7 +47,6 @@ impl Xentrace {
     ///
     /// # Errors
     /// If it is not installed, or another process takes the records already.
-    #[allow(unsafe_code, reason = "a call between fork and exec")]
     pub fn start(buffer_bytes: u64) -> Result<Self, Error> {
         let program = tool::find(PROGRAM).ok_or(Error::NotInstalled { program: PROGRAM })?;
         if let Some((pid, program)) = taker() {
@@ -63,12 +62,7 @@ impl Xentrace {
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         // Ctrl-C at a terminal is for this process, which ends it.
         command.process_group(0);
-        // SAFETY: a single system call, which is safe between fork and exec (signal-safety(7)).
-        unsafe {
-            command.pre_exec(|| {
-                nix::sys::prctl::set_pdeathsig(Signal::SIGTERM).map_err(io::Error::from)
-            });
-        }
+        tool::ends_with_this_thread(&mut command, Signal::SIGTERM);
         let mut child = command.spawn().map_err(failed)?;
         let out = child.stdout.take().expect("it was asked for");
         // A pipe of the usual size is enough for a quiet host.

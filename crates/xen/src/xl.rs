@@ -33,7 +33,15 @@ pub(crate) fn output(arguments: &[&str]) -> Result<Option<String>, String> {
 /// # Errors
 /// That it is not installed, refuses, or takes too long.
 pub(crate) fn run(arguments: &[&str]) -> Result<String, Error> {
-    match output(arguments) {
+    told(&output, arguments)
+}
+
+/// What it prints that `run` runs in its place.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn told(run: &Run, arguments: &[&str]) -> Result<String, Error> {
+    match run(arguments) {
         Ok(Some(text)) => Ok(text),
         Ok(None) => Err(Error::NotInstalled { program: "xl" }),
         Err(says) => Err(Error::Command { command: format!("xl {}", arguments.join(" ")), says }),

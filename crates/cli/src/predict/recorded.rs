@@ -6,6 +6,7 @@ use clap::Args;
 use lowtail_control::policy::Policy;
 use lowtail_engine::Duration;
 use lowtail_predict::{Error, Recording, Setup, recorded_scheduler, set_xen};
+use lowtail_xen::{RATELIMIT_US, TIMESLICE_MS};
 
 use crate::exit::Fail;
 
@@ -68,19 +69,20 @@ fn name(text: &str) -> Result<(String, String), String> {
     Ok((domain.to_owned(), name.to_owned()))
 }
 
-/// A rate limit that Xen takes (`XEN_SYSCTL_SCHED_RATELIMIT_MIN`, `_MAX`).
+/// A rate limit that Xen takes.
 pub(super) fn ratelimit(text: &str) -> Result<Duration, String> {
     let span: Duration = text.parse().map_err(|error| format!("{error}"))?;
-    let (least, most) = (Duration::from_us(100), Duration::from_ms(500));
-    let is_right = span.is_zero() || (least..=most).contains(&span);
+    let us = |us: &u32| Duration::from_us((*us).into());
+    let all = us(RATELIMIT_US.start())..=us(RATELIMIT_US.end());
+    let is_right = span.is_zero() || all.contains(&span);
     is_right.then_some(span).ok_or_else(|| "0us (none), or 100us to 500ms".to_owned())
 }
 
-/// A time slice that Xen takes (`XEN_SYSCTL_CSCHED_TSLICE_MIN`, `_MAX`).
+/// A time slice that Xen takes.
 pub(super) fn slice(text: &str) -> Result<Duration, String> {
     let span: Duration = text.parse().map_err(|error| format!("{error}"))?;
-    let ms = Duration::from_ms(1);
-    let is_right =
-        span.as_ps().is_multiple_of(ms.as_ps()) && (ms..=Duration::from_s(1)).contains(&span);
+    let ms = |ms: &u32| Duration::from_ms((*ms).into());
+    let all = ms(TIMESLICE_MS.start())..=ms(TIMESLICE_MS.end());
+    let is_right = span.as_ps().is_multiple_of(ms(&1).as_ps()) && all.contains(&span);
     is_right.then_some(span).ok_or_else(|| "whole milliseconds from 1ms to 1s".to_owned())
 }

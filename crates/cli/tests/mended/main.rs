@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use lowtail_testkit::needs::skip;
+use lowtail_testkit::boot;
 use serde_json::Value;
 
-/// What `scripts/xen` and `scripts/xen-build` return where there is nothing to boot.
-const NOTHING_TO_BOOT: i32 = 125;
 /// Seconds of each case.
 const SECONDS: u32 = 20;
 /// The workloads, without the scheduler.
@@ -37,11 +35,8 @@ fn series() -> String {
 fn script(name: &str, words: &[&str], settings: &[(&str, String)]) -> Option<String> {
     let mut command = Command::new(root().join("scripts").join(name));
     command.args(words).env("LOWTAIL_XEN_SERIES", series());
-    let output = command.envs(settings.iter().cloned()).output().expect("a shell");
-    let why = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.code() == Some(NOTHING_TO_BOOT) && skip(Some(&why)) {
-        return None;
-    }
+    let output = boot::output(command.envs(settings.iter().cloned()))?;
+    let why = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name}: {}: {why}", output.status);
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }

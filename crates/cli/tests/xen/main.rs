@@ -9,21 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lowtail_testkit::needs::skip;
+use lowtail_testkit::xen;
 use serde_json::Value;
-
-/// What `scripts/xen` returns where no Xen can be booted.
-const NO_XEN: i32 = 125;
 
 /// What each section of `inside.sh` printed, and its exit code.
 struct Said(String);
 
 impl Said {
     fn section(&self, name: &str) -> (&str, i32) {
-        let head = format!("=== {name}\n");
-        let (_, rest) = self.0.split_once(&head).unwrap_or_else(|| panic!("no section {name}"));
-        let (text, rest) = rest.split_once("--- ").expect("its end");
-        let code = rest.lines().next().and_then(|line| line.trim().parse().ok());
-        (text, code.expect("an exit code"))
+        xen::section(&self.0, name)
     }
 
     /// The section ended so, and has all of this.
@@ -85,19 +79,7 @@ fn dom0() -> Option<Said> {
     for file in ["inside.sh", "policy.toml", "xl.sh"] {
         fs::copy(tests().join(file), also.path().join(file)).expect("a file");
     }
-    let mut command = Command::new(tests().join("../../../../scripts/xen"));
-    command.args(["run", env!("CARGO_BIN_EXE_lowtail"), "/also/inside.sh"]);
-    command.env("LOWTAIL_XEN_ALSO", also.path()).env("LOWTAIL_XEN_SECONDS", "1500");
-    let output = command.output().expect("a shell");
-    let why = String::from_utf8_lossy(&output.stderr);
-    if output.status.code() == Some(NO_XEN) && skip(Some(&why)) {
-        return None;
-    }
-    let out = String::from_utf8_lossy(&output.stdout).replace('\r', "");
-    // So that a test that fails shows all.
-    println!("{out}{why}");
-    assert!(output.status.success(), "in dom0: {}", output.status);
-    Some(Said(out))
+    xen::dom0(env!("CARGO_BIN_EXE_lowtail"), also.path(), 1500).map(Said)
 }
 
 #[test]

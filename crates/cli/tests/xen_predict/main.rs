@@ -5,13 +5,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use lowtail_testkit::needs::skip;
+use lowtail_testkit::xen;
 use serde_json::Value;
 
-/// What `scripts/xen` returns where no Xen can be booted.
-const NO_XEN: i32 = 125;
 /// Guests, in the order in which `inside.sh` makes them.
 const GUESTS: [&str; 3] = ["server", "timer", "hog"];
 /// A latency in seconds that nobody minds, on this slow machine: a wake-up takes a guest 25 us by itself.
@@ -19,10 +16,8 @@ const TOLERANCE: f64 = 60e-6;
 
 /// What `lowtail predict` said in a section of what was printed. 1: something gets worse by the change.
 fn section(out: &str, name: &str) -> Value {
-    let head = format!("=== {name}\n");
-    let (_, rest) = out.split_once(&head).unwrap_or_else(|| panic!("no section {name}"));
-    let (text, rest) = rest.split_once("--- ").expect("its end");
-    assert!(rest.starts_with(['0', '1']), "{name}: {text}");
+    let (text, code) = xen::section(out, name);
+    assert!([0, 1].contains(&code), "{name}: {text}");
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}: {text}"))
 }
 
@@ -31,19 +26,7 @@ fn dom0() -> Option<String> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/xen_predict");
     let also = tempfile::tempdir().expect("a directory");
     fs::copy(tests.join("inside.sh"), also.path().join("inside.sh")).expect("a file");
-    let mut command = Command::new(tests.join("../../../../scripts/xen"));
-    command.args(["run", env!("CARGO_BIN_EXE_lowtail"), "/also/inside.sh"]);
-    command.env("LOWTAIL_XEN_ALSO", also.path()).env("LOWTAIL_XEN_SECONDS", "1200");
-    let output = command.output().expect("a shell");
-    let why = String::from_utf8_lossy(&output.stderr);
-    if output.status.code() == Some(NO_XEN) && skip(Some(&why)) {
-        return None;
-    }
-    let out = String::from_utf8_lossy(&output.stdout).replace('\r', "");
-    // So that a test that fails shows all.
-    println!("{out}{why}");
-    assert!(output.status.success(), "in dom0: {}", output.status);
-    Some(out)
+    xen::dom0(env!("CARGO_BIN_EXE_lowtail"), also.path(), 1200)
 }
 
 fn vm<'a>(found: &'a Value, name: &str) -> &'a Value {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::domains::Domains;
 use super::nice::nice;
 use super::threads::sched;
-use super::{HostCapabilities, Note, Target, VcpusBy, managed, resolve};
+use super::{Desired, HostCapabilities, Note, Target, VcpusBy, managed, resolve};
 use crate::manage::{Group, Knob, Setting, Unknown, Wanted};
 use crate::policy::Policy;
 use crate::workers::{self, Cpus, WorkerSettings};
@@ -60,32 +60,10 @@ fn of_processes(policy: &Policy, found: &Found, capabilities: &HostCapabilities)
         if domains.unknown.is_none() && domains.of(vm).is_none() {
             let what =
                 "libvirt does not know it: values are written to its control groups directly";
-            all.notes.push(Note { vm: Some(vm.name.clone()), what: what.into(), fatal: false });
+            all.note_of(vm, what.to_string());
         }
     }
-    for wish in wanted.desired {
-        let knob = match &wish.target {
-            Target::Group(path, key) => match &found.hierarchy {
-                Some(hierarchy) => {
-                    Group::new(hierarchy, path, *key).map(|group| group.map(Knob::Group))
-                }
-                None => Ok(None),
-            },
-            Target::Thread(tid) => sched(*tid),
-        };
-        match knob {
-            Ok(Some(knob)) => all.settings.push(Setting { knob, to: wish.to, why: wish.why }),
-            // It has ended since.
-            Ok(None) => {}
-            Err(error) => {
-                all.note(format!("{}: {error}", wish.why));
-                all.unknown.push(match wish.target {
-                    Target::Group(path, _) => Unknown::Group(path),
-                    Target::Thread(tid) => Unknown::Thread(tid),
-                });
-            }
-        }
-    }
+    all.look_up(wanted.desired, found);
     all
 }
 
@@ -97,6 +75,37 @@ impl Settings {
 
     pub(super) fn note(&mut self, what: String) {
         self.notes.push(Note { vm: None, what, fatal: false });
+    }
+
+    pub(super) fn note_of(&mut self, vm: &Vm, what: String) {
+        self.notes.push(Note { vm: Some(vm.name.clone()), what, fatal: false });
+    }
+
+    /// Adds wishes with the places that they are for, as far as those are there.
+    pub(super) fn look_up(&mut self, wishes: Vec<Desired>, found: &Found) {
+        for wish in wishes {
+            let knob = match &wish.target {
+                Target::Group(path, key) => match &found.hierarchy {
+                    Some(hierarchy) => {
+                        Group::new(hierarchy, path, *key).map(|group| group.map(Knob::Group))
+                    }
+                    None => Ok(None),
+                },
+                Target::Thread(tid) => sched(*tid),
+            };
+            match knob {
+                Ok(Some(knob)) => self.settings.push(Setting { knob, to: wish.to, why: wish.why }),
+                // It has ended since.
+                Ok(None) => {}
+                Err(error) => {
+                    self.note(format!("{}: {error}", wish.why));
+                    self.unknown.push(match wish.target {
+                        Target::Group(path, _) => Unknown::Group(path),
+                        Target::Thread(tid) => Unknown::Thread(tid),
+                    });
+                }
+            }
+        }
     }
 
     /// CPUs and weights of back-end workers.

@@ -4,20 +4,13 @@
 
 use lowtail_discover::{Found, Vm};
 use lowtail_kernel::Name;
-use lowtail_xen::{PoolInfo, Scheduler as Kind};
+use lowtail_xen::{CREDIT2_UNTICKLED_SINCE, PoolInfo, Scheduler as Kind};
 
-use super::threads::sched;
-use super::{HostCapabilities, Note, Settings, Target, VcpusBy, Wanted, managed};
+use super::{HostCapabilities, Note, Settings, VcpusBy, Wanted, managed};
 use crate::manage::{Knob, OfDomain, OfPool, OfVcpu, Setting, Unknown, Xen, parse_cpus};
 use crate::policy::{Cap, Pcpus, Policy, Ratelimit, Rule, Scheduler, Weight};
-use crate::xen::{Domain, XenHost};
+use crate::xen::{Domain, XenHost, nearest};
 
-/// Weights of who has the usual one: `cpu.weight` of cgroup-v2.rst, and Xen's (`xl(1)`).
-const USUAL: (u64, u64) = (100, 256);
-/// Xen's weights end here: 16 bits.
-const WEIGHT_MAX: u64 = 65_535;
-/// Since this release credit2 tickles no pCPU for a vCPU that wakes within the runner's rate limit (docs/findings/credit2-untickled.md).
-const NO_TICKLE_SINCE: (u32, u32) = (4, 10);
 /// What no rate limit brings and costs: a recording of a real Xen 4.20, predicted (`lowtail predict crates/trace/data/credit2-4.20-ratelimit1000.bin
 /// --ratelimit 0us --seeds 1`), and the simulated storm of 20,000 wake-ups a second (docs/results.md, `wakeup-storm`).
 const WITHOUT_LIMIT: &str = "of a recorded Xen 4.20 it is predicted that a server beside a loop then waits 8.4 us at the median in place of 9.99 ms, and that the loop \
@@ -67,26 +60,12 @@ impl Settings {
             }
             all.pools(policy, &managed, host);
         }
-        for wish in wanted.desired {
-            let Target::Thread(tid) = wish.target else { continue };
-            match sched(tid) {
-                Ok(Some(knob)) => all.settings.push(Setting { knob, to: wish.to, why: wish.why }),
-                Ok(None) => {}
-                Err(error) => {
-                    all.note(format!("{}: {error}", wish.why));
-                    all.unknown.push(Unknown::Thread(tid));
-                }
-            }
-        }
+        all.look_up(wanted.desired, found);
         all
     }
 
     fn set(&mut self, knob: Xen, to: impl ToString, why: String) {
         self.settings.push(Setting { knob: Knob::Xen(knob), to: to.to_string(), why });
-    }
-
-    fn note_of(&mut self, vm: &Vm, what: String) {
-        self.notes.push(Note { vm: Some(vm.name.clone()), what, fatal: false });
     }
 
     fn domain(&mut self, vm: &Vm, rule: &Rule, domain: &Domain, host: &XenHost) {
@@ -107,9 +86,8 @@ impl Settings {
         }
         if let (Some(of), Weight::PerVcpu(weight)) = (&of, rule.weight) {
             // Both schedulers have weights for each vCPU of a domain, as policies do.
-            let to = (weight * USUAL.1 / USUAL.0).clamp(1, WEIGHT_MAX);
             let why = format!("weight {weight} for each vCPU of {}", vm.name);
-            self.set(Xen::Weight(of.clone()), to, why);
+            self.set(Xen::Weight(of.clone()), nearest::weight(weight), why);
         }
         if let (Some(of), Some(cap)) = (&of, &rule.cap) {
             self.cap(vm, domain, of, cap);
@@ -199,7 +177,7 @@ impl Settings {
                         .is_some_and(|domain| domain.pool.as_ref() == Some(&pool.name))
             });
             let slice = slices.filter_map(|(_, rule)| rule.slice).min();
-            let slice_ms = slice.map(|slice| slice.as_ns().div_ceil(1_000_000));
+            let slice_ms = slice.map(nearest::timeslice_ms);
             self.pool(policy, host, (pool, scheduler), slice_ms);
         }
     }
@@ -274,5 +252,5 @@ impl Settings {
 
 /// Whether credit2 tickles no pCPU for who wakes within the rate limit. A version that is unknown is a recent one.
 fn tickles_none(host: &XenHost) -> bool {
-    host.release.is_none_or(|release| release >= NO_TICKLE_SINCE)
+    host.release.is_none_or(|release| release >= CREDIT2_UNTICKLED_SINCE)
 }

@@ -3,14 +3,10 @@
 use lowtail_config_text::scalar::{self, Scalar, ScalarError};
 use lowtail_config_text::{DURATION_PATTERN, DurationText, KeyError};
 use lowtail_engine::Duration;
+use lowtail_xen::{RATELIMIT_US, TIMESLICE_MS};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
-
-/// `XEN_SYSCTL_SCHED_RATELIMIT_MIN` and `_MAX` of Xen's `public/sysctl.h`; 0 is no limit.
-const RATELIMIT_US: std::ops::RangeInclusive<u64> = 100..=500_000;
-/// `XEN_SYSCTL_CSCHED_TSLICE_MIN` and `_MAX` there.
-const SLICE_MS: std::ops::RangeInclusive<u64> = 1..=1_000;
 
 /// What is wanted of the schedulers of a Xen host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,14 +44,13 @@ impl XenFile {
     pub(super) fn build(&self) -> Result<XenWishes, KeyError> {
         let slice_ms = self.slice.map(|DurationText(span)| {
             let ms = span.as_ps() / Duration::from_ms(1).as_ps();
-            let whole = span == Duration::from_ms(ms);
-            match SLICE_MS.contains(&ms) && whole {
-                true => Ok(ms as u32),
-                false => Err(KeyError::new(
+            let whole = u32::try_from(ms).ok().filter(|_| span == Duration::from_ms(ms));
+            whole.filter(|ms| TIMESLICE_MS.contains(ms)).ok_or_else(|| {
+                KeyError::new(
                     "slice",
                     format!("slice {span}: credit takes 1ms to 1s, in whole milliseconds"),
-                )),
-            }
+                )
+            })
         });
         let wishes = XenWishes {
             ratelimit: self.ratelimit.map_or(Ratelimit::Nearest, |file| file.0),
@@ -85,12 +80,10 @@ impl Scalar for RatelimitFile {
         }
         let DurationText(span): DurationText = DurationText::from_text(text)?;
         let us = span.as_ns() / 1000;
-        let whole = span == Duration::from_us(us);
-        match us {
-            us if whole && (us == 0 || RATELIMIT_US.contains(&us)) => {
-                Ok(RatelimitFile(Ratelimit::Us(us as u32)))
-            }
-            _ => Err(format!(
+        let whole = u32::try_from(us).ok().filter(|_| span == Duration::from_us(us));
+        match whole.filter(|us| *us == 0 || RATELIMIT_US.contains(us)) {
+            Some(us) => Ok(RatelimitFile(Ratelimit::Us(us))),
+            None => Err(format!(
                 "ratelimit {span}: Xen takes 100us to 500ms in whole microseconds, and 0us for none"
             )
             .into()),

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use lowtail_discover::{Role, VmThread};
+use lowtail_discover::{Role, Stat, VmThread};
 use lowtail_kernel::{Name, Roots, file};
 use lowtail_xen::DomainId;
 
-/// A thread of the kernel's: `PF_KTHREAD` of `include/linux/sched.h`. Whoever runs a program can call a thread of it anything.
-const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Longer is no `/proc/PID/stat`.
 const STAT_MAX: u64 = 4096;
 
@@ -27,17 +25,14 @@ pub(super) fn back_ends(roots: &Roots) -> BTreeMap<DomainId, Vec<VmThread>> {
 }
 
 /// Name, domain and queue, if this is what `/proc/PID/stat` has of such a thread.
-fn netback(stat: &str) -> Option<(&str, DomainId, u16)> {
-    let (head, fields) = stat.rsplit_once(") ")?;
-    let comm = head.split_once('(')?.1;
-    // State, parent, group, session, terminal, its group, flags.
-    let flags: u64 = fields.split(' ').nth(6)?.parse().ok()?;
+fn netback(stat: &str) -> Option<(String, DomainId, u16)> {
+    let Stat { comm, kernel: true, .. } = Stat::parse(stat)? else { return None };
     let (interface, queue) = comm.strip_prefix("vif")?.split_once("-q")?;
     let (domain, device) = interface.split_once('.')?;
     let _: u32 = device.parse().ok()?;
     let queue = queue.split('-').next()?.parse().ok()?;
-    let is_kernels = flags & KERNEL_THREAD != 0;
-    Some((comm, domain.parse().ok()?, queue)).filter(|_| is_kernels)
+    let domain = domain.parse().ok()?;
+    Some((comm, domain, queue))
 }
 
 #[cfg(test)]
@@ -46,9 +41,13 @@ mod tests {
 
     #[test]
     fn only_threads_of_the_kernel() {
-        let stat = |comm: &str, flags: u64| format!("77 ({comm}) S 2 0 0 0 -1 {flags} 0 0 0");
+        // `PF_KTHREAD` of `include/linux/sched.h`.
+        const KERNEL_THREAD: u32 = 0x0020_0000;
+        let stat = |comm: &str, flags: u32| {
+            format!("77 ({comm}) S 2 0 0 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0")
+        };
         let kernels = stat("vif12.1-q3-guest", 2_129_984);
-        assert_eq!(netback(&kernels), Some(("vif12.1-q3-guest", 12, 3)));
+        assert_eq!(netback(&kernels), Some(("vif12.1-q3-guest".to_string(), 12, 3)));
         assert_eq!(netback(&stat("vif12.1-q0-dealloc", 0x0020_8040)).map(|it| it.2), Some(0));
         // A program with that name, and names that are none.
         assert_eq!(netback(&stat("vif12.1-q3-guest", 0x0040_0040)), None);

@@ -5,10 +5,11 @@
 
 mod back_ends;
 mod host;
+pub mod nearest;
 
 use std::collections::BTreeMap;
 
-use lowtail_discover::{Found, Kind, KnownBy, NamedBy, Origin, Tap, Vm};
+use lowtail_discover::{Found, Kind, Origin, Tap, Vm};
 use lowtail_kernel::tc::Link;
 use lowtail_kernel::{Name, Roots};
 use lowtail_xen::{DomainInfo, DomainKey, Survey, live};
@@ -44,13 +45,7 @@ pub fn found(survey: &Survey, roots: &Roots) -> Found {
         Some(Vm {
             name: domain.name.clone(),
             kind: Kind::Xen,
-            origin: Origin {
-                known_by: KnownBy::Xen,
-                // Domains are made by root of dom0.
-                named_by: NamedBy::Root,
-                uid: None,
-                root_cgroup: false,
-            },
+            origin: Origin::xen(),
             pid: key.id.into(),
             started_ticks: half(&key.uuid),
             cgroup: None,

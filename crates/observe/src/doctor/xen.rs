@@ -3,15 +3,12 @@
 use std::collections::BTreeSet;
 
 use lowtail_kernel::file;
-use lowtail_xen::{DomainInfo, Error, PoolInfo, Survey};
+use lowtail_xen::{CREDIT2_UNTICKLED_SINCE, DomainInfo, Error, PoolInfo, Survey};
 
 use super::check::Command::{Apply, Observe, Record, Vms};
 use super::{Check, Host, State};
 
-/// Since this release credit2 tickles no pCPU for a vCPU that wakes while the runner is within its rate limit (`tickle_score` of
-/// `xen/common/sched_credit2.c`; docs/explanation/credit2.md).
-const NO_TICKLE_SINCE: (u32, u32) = (4, 10);
-/// The longest that credit2 lets a vCPU run if others wait: `CSCHED2_MAX_TIMER` of the same file.
+/// The longest that credit2 lets a vCPU run if others wait: `CSCHED2_MAX_TIMER` of `xen/common/sched_credit2.c`.
 const CREDIT2_TIMER_MS: u32 = 10;
 /// A slice from which on a vCPU that waits for its end is late: that of credit2.
 const LONG_SLICE_MS: u32 = 10;
@@ -141,7 +138,8 @@ fn ratelimit(pool: &PoolInfo) -> u32 {
 }
 
 fn does_not_tickle(survey: &Survey, pool: &PoolInfo) -> bool {
-    let recent = survey.hypervisor.release.is_some_and(|release| release >= NO_TICKLE_SINCE);
+    let recent =
+        survey.hypervisor.release.is_some_and(|release| release >= CREDIT2_UNTICKLED_SINCE);
     recent && pool.scheduler == "credit2" && ratelimit(pool) > 0
 }
 

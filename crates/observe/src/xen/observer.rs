@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lowtail_discover::{Kind, KnownBy, NamedBy, Origin};
+use lowtail_discover::{Kind, Origin};
 use lowtail_kernel::Name;
 use lowtail_kernel::error::Error as HostError;
 use lowtail_xen::{DomainInfo, Error, Survey, Xentrace};
@@ -156,12 +156,7 @@ impl XenObserver {
         VmSnapshot {
             name,
             kind: Kind::Xen,
-            origin: Origin {
-                known_by: KnownBy::Xen,
-                named_by: NamedBy::Root,
-                uid: None,
-                root_cgroup: false,
-            },
+            origin: Origin::xen(),
             pid: id.into(),
             started_ticks: 0,
             ended: domain.is_none(),

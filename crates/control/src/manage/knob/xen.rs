@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use lowtail_kernel::Name;
-use lowtail_xen::{Affinity, DomainKey, Scheduler, live};
+use lowtail_xen::{Affinity, DomainKey, RATELIMIT_US, Scheduler, TIMESLICE_MS, live};
 use serde::{Deserialize, Serialize};
 
 use super::cpus;
@@ -12,10 +12,6 @@ use super::kind::Kind;
 
 /// Weights that Xen takes: 16 bits (`xen/include/public/domctl.h`).
 const WEIGHT_MAX: u32 = 65_535;
-/// Rate limits in us: `XEN_SYSCTL_SCHED_RATELIMIT_MIN` and `_MAX` of `xen/include/public/sysctl.h`; 0 is none.
-const RATELIMIT_US: std::ops::RangeInclusive<u32> = 100..=500_000;
-/// Slices of credit in ms: `XEN_SYSCTL_CSCHED_TSLICE_MIN` and `_MAX` there.
-const SLICE_MS: std::ops::RangeInclusive<u32> = 1..=1_000;
 /// All pCPUs, as `xl` reads and prints them.
 const ALL: &str = "all";
 
@@ -124,8 +120,7 @@ impl Kind for Xen {
                 live::set_affinity(&of.domain, of.vcpu, &to)
             }
             Xen::Pool(of) => {
-                let none = Parameters { ratelimit_us: 0, slice_ms: None };
-                let to = none.with(value).map_err(io::Error::other)?;
+                let to = Parameters::parse(value).map_err(io::Error::other)?;
                 live::set_parameters(&of.pool, of.scheduler, to.ratelimit_us, to.slice_ms)
             }
         };
@@ -149,10 +144,7 @@ impl Kind for Xen {
                 (Some(hard), Some(soft)) => format!("{hard}, {soft} if it can"),
                 _ => value.to_string(),
             }),
-            Xen::Pool(_) => {
-                let none = Parameters { ratelimit_us: 0, slice_ms: None };
-                none.with(value).ok().map(Parameters::in_words)
-            }
+            Xen::Pool(_) => Parameters::parse(value).ok().map(Parameters::in_words),
         };
         words.unwrap_or_else(|| value.to_string())
     }
@@ -182,8 +174,7 @@ impl Kind for Xen {
                 Ok(text(&Affinity { hard, soft }))
             }
             Xen::Pool(of) => {
-                let none = Parameters { ratelimit_us: 0, slice_ms: None };
-                let new = none.with(was)?.with(to)?;
+                let new = Parameters::parse(was)?.with(to)?;
                 new.check(of.scheduler)?;
                 Ok(new.to_string())
             }
@@ -192,6 +183,10 @@ impl Kind for Xen {
 }
 
 impl Parameters {
+    fn parse(text: &str) -> Result<Self, String> {
+        Parameters { ratelimit_us: 0, slice_ms: None }.with(text)
+    }
+
     /// The same with what the text says.
     fn with(mut self, text: &str) -> Result<Self, String> {
         for word in text.split_whitespace() {
@@ -217,7 +212,7 @@ impl Parameters {
         match (scheduler, slice) {
             (Scheduler::Credit2, Some(_)) => Err("credit2 has no slice".to_string()),
             (Scheduler::Credit, None) => Err("credit has a slice".to_string()),
-            (Scheduler::Credit, Some(ms)) if !SLICE_MS.contains(&ms) => {
+            (Scheduler::Credit, Some(ms)) if !TIMESLICE_MS.contains(&ms) => {
                 Err(format!("a slice of {ms} ms: credit takes 1 ms to 1 s"))
             }
             (Scheduler::Credit, Some(ms)) if limit > ms * 1000 => {
