@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lowtail_testkit::needs::skip;
 use lowtail_testkit::net::{A, B, FAR, Namespace, Net, v4};
@@ -138,18 +138,24 @@ fn the_vm_that_fills_the_queue_is_named_with_its_rate_and_all_bytes_are_somebody
             let words = line.expect("it is there").split_whitespace();
             words.clone().nth(9).and_then(|word| word.parse::<u64>().ok()).expect("a number")
         };
-        let before = counted();
+        let (before, began) = (counted(), Instant::now());
         let intervals = asked(&net, v4(FAR), "500ms", fill);
-        let after = counted();
+        let (after, elapsed_s) = (counted(), began.elapsed().as_secs_f64());
         let (senders, mean_bytes) = blame(&intervals);
         assert!(part(&senders, "vm b") > 0.95, "{senders:?}");
         // Together they send more than 10 Mbit/s, so that the queue is as long as it may be: 100 kB.
         assert!((85e3..101e3).contains(&mean_bytes), "{mean_bytes}");
         let uplinks = intervals.iter().flat_map(|interval| interval["uplinks"].as_array().unwrap());
         let seen: u64 = uplinks.map(|uplink| uplink["transmitted_bytes"].as_u64().unwrap()).sum();
-        // The interface has counted a little longer: the observer begins, and ends.
+        // The interface has counted longer, while the observer began and ended: no more than its rate lets leave in that time, and
+        // what waited for the first of it.
         let there = after - before;
-        assert!(seen <= there && seen as f64 > 0.8 * there as f64, "{seen} of {there} bytes");
+        let watched_s = intervals.iter().map(|interval| interval["interval_seconds"].as_f64());
+        let unwatched_s = elapsed_s - watched_s.map(|s| s.expect("seconds")).sum::<f64>();
+        let unseen = RATE as f64 / 8.0 * unwatched_s + 0.02 * there as f64;
+        let word = format!("{seen} of {there} bytes, {unwatched_s} s of {elapsed_s} not watched");
+        assert!(seen <= there && (there - seen) as f64 <= unseen, "{word}");
+        assert!(seen as f64 > 2.5 * RATE as f64 / 8.0, "{word}");
         let findings = intervals.last().unwrap()["findings"].as_array().unwrap();
         let of = |vm: &str| findings.iter().find(|finding| finding["vm"] == vm).expect("a finding");
         for vm in ["a", "b"] {

@@ -62,7 +62,7 @@ say before dump
 say apply lowtail host apply $policy --look 500ms
 say applied dump
 say status lowtail host status --look 500ms
-say status-json lowtail host status --json --no-look
+say status-json lowtail host status --json --look 500ms
 say again lowtail host plan $policy
 say guard lowtail host apply $policy --guard
 say predict lowtail host plan $policy --predict

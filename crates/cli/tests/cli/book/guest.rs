@@ -31,9 +31,10 @@ standins() {
 end() {
 	killall lowtail 2>/dev/null && sleep 1
 	lowtail host revert
-	# Stand-ins have the names of hypervisors.
-	for process in /proc/[0-9]*; do
-		case $(readlink $process/exe) in *lowtail-standin) kill -9 ${process#/proc/} ;; esac
+	# Stand-ins have the names and the words of hypervisors: their program is called as one.
+	for process in $(grep -l 'debug-threads=o[n]' /proc/[0-9]*/cmdline); do
+		process=${process#/proc/}
+		kill -9 ${process%/cmdline}
 	done
 	sleep 0.2
 }
