@@ -1,7 +1,8 @@
 //! What was predicted beside what was measured.
 
 use lowtail_predict::{
-    Change, Comparison, Figures, Model, Recording, Setup, TOLERANCE_US, predict, recorded_scheduler,
+    Change, Comparison, Distribution, Figures, Model, Recording, Setup, TOLERANCE_US, predict,
+    recorded_scheduler,
 };
 
 use crate::hosts::{Host, What};
@@ -29,6 +30,34 @@ pub(crate) fn measured(recording: &Recording) -> Comparison {
     let model = Model::new(recording, &setup).expect("a host");
     let replayed = lowtail_predict::replay(&model, recording.events, 1).expect("it ends");
     Comparison::new(recording, &model, &replayed)
+}
+
+/// A 99th percentile of a recording, in microseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct P99 {
+    /// Of the wake-ups that were recorded.
+    pub(crate) us: f64,
+    /// The least and the greatest that it can be by these: its 95 % confidence interval.
+    pub(crate) within_us: (f64, f64),
+}
+
+impl P99 {
+    /// That of the VM called so. Which part of `n` wake-ups is longer than the percentile is binomial: a hundredth, and 1.96 times
+    /// `sqrt(0.01 * 0.99 / n)` to either side. (Waits that come together make it wider than that.)
+    pub(crate) fn of(recording: &Recording, vm: &str) -> Self {
+        let setup = Setup::new(recorded_scheduler(&recording.host, None).expect("a kernel"));
+        let all = predict(recording, &setup, &Change::default(), 1, true).expect("it ends");
+        let found = all.vms.iter().find(|found| found.name == vm).expect("the VM");
+        let recorded = found.recorded.expect("it was recorded");
+        let (part, n) = (0.01_f64, recorded.wakeups as f64);
+        let off = 1.96 * (part * (1.0 - part) / n).sqrt();
+        let times = &found.distribution.recorded;
+        let longer = |than: f64| (0..times.len()).filter(move |&at| Distribution::tail(at) >= than);
+        let least = longer(part + off).last().expect("the shortest one of all");
+        let greatest = (longer(part - off).last().expect("as before") + 1).min(times.len() - 1);
+        let us = recorded.p99_us.expect("enough wake-ups");
+        P99 { us, within_us: (times[least].min(us), times[greatest].max(us)) }
+    }
 }
 
 /// All VMs of `host` under all of its changes, and what the replay of it as it was is worth.

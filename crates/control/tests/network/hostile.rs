@@ -221,13 +221,16 @@ fn hosts(rate: u64) -> Net {
     net
 }
 
-/// The same with the policy in force, and what p99 of the questions may be: 1.5 times what it is beside idle VMs, besides frames that nobody
-/// can overtake.
-fn in_force(rate: u64) -> (Net, f64) {
+/// What p99 of the questions may be: 1.5 times what it is beside idle VMs, besides frames that nobody can overtake.
+fn most_us(net: &Net, rate: u64) -> f64 {
+    1.5 * net.measure_questions(true).p99_us + frames_us(rate)
+}
+
+/// The same hosts with the policy in force.
+fn in_force(rate: u64) -> Net {
     let net = hosts(rate);
     net.apply(Wanted { rate: Some(rate), ..Wanted::default() });
-    let most_us = 1.5 * net.measure_questions(true).p99_us + frames_us(rate);
-    (net, most_us)
+    net
 }
 
 /// What cannot be overtaken: the frame that is being sent, at the uplink and at the link behind it, and one frame of each VM that
@@ -259,25 +262,31 @@ fn figures_of_attacks() {
     }
 }
 
-/// p99 beside each attack is what it may be. Noise of a busy host makes it worse, and can only do that: so each may be tried again.
+/// p99 beside each attack is what it may be. Noise of a busy host makes it worse, and can only do that: so each may be tried again, with what it is
+/// beside idle VMs in the same seconds.
 #[test]
 fn no_attack_is_felt() {
     const RATE: u64 = 100_000_000;
     let Some(_kernel) = kernel() else { return };
-    let (net, most_us) = in_force(RATE);
+    let net = in_force(RATE);
+    let most_us = most_us(&net, RATE);
     // Those whose frames are shortest are for processors, of which two are few: `figures_of_attacks`.
     for attack in Attack::ALL.into_iter().filter(|a| !matches!(a, Attack::Short | Attack::Syn)) {
-        holds(&format!("{attack:?}"), most_us, |seed| beside(&net, attack, RATE, seed));
+        let name = format!("{attack:?}");
+        holds(&name, (&net, RATE, most_us), |seed| beside(&net, attack, RATE, seed));
     }
 }
 
-/// Within some tries: p99 is no more than this, and nothing is lost.
-fn holds(what: &str, most_us: f64, measure: impl Fn(u64) -> Figures) {
+/// Within some tries: p99 is no more than it may be, and nothing is lost.
+fn holds(what: &str, (net, rate, first_us): (&Net, u64, f64), measure: impl Fn(u64) -> Figures) {
     const TRIES: u64 = 6;
-    let tries = (0..TRIES).map(measure);
-    let mut tries = tries.inspect(|figures| println!("{what}: {figures:?}, at most {most_us} us"));
-    let held = tries.any(|figures| figures.p99_us <= most_us && figures.lost == 0);
-    assert!(held, "{what}: not in {TRIES} tries within {most_us} us");
+    let held = (0..TRIES).any(|seed| {
+        let most_us = if seed == 0 { first_us } else { most_us(net, rate) };
+        let figures = measure(seed);
+        println!("{what}: {figures:?}, at most {most_us} us");
+        figures.p99_us <= most_us && figures.lost == 0
+    });
+    assert!(held, "{what}: not in {TRIES} tries");
 }
 
 /// 16 Mbit/s of datagrams of the same VM to the same address, beside bulk of another: flows are told apart by their ports.
@@ -285,8 +294,8 @@ fn holds(what: &str, most_us: f64, measure: impl Fn(u64) -> Figures) {
 fn own_datagrams_to_the_same_address_are_not_felt() {
     const RATE: u64 = 50_000_000;
     let Some(_kernel) = kernel() else { return };
-    let (net, most_us) = in_force(RATE);
-    holds("datagrams", most_us, |_| {
+    let net = in_force(RATE);
+    holds("datagrams", (&net, RATE, most_us(&net, RATE)), |_| {
         let over = Arc::new(AtomicBool::new(false));
         let socket = net.vms[1].within(|| UdpSocket::bind("0.0.0.0:0").expect("a free port"));
         let sender = thread::spawn({
