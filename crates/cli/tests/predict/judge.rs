@@ -52,9 +52,11 @@ impl P99 {
         let (part, n) = (0.01_f64, recorded.wakeups as f64);
         let off = 1.96 * (part * (1.0 - part) / n).sqrt();
         let times = &found.distribution.recorded;
-        let longer = |than: f64| (0..times.len()).filter(move |&at| Distribution::tail(at) >= than);
-        let least = longer(part + off).last().expect("the shortest one of all");
-        let greatest = (longer(part - off).last().expect("as before") + 1).min(times.len() - 1);
+        // The longest one that at least this part of all exceeds; the first has all above it.
+        let exceeded =
+            |by: f64| (0..times.len()).rfind(|&at| Distribution::tail(at) >= by).unwrap_or(0);
+        let (least, greatest) = (exceeded(part + off), exceeded(part - off) + 1);
+        let greatest = greatest.min(times.len() - 1);
         let us = recorded.p99_us.expect("enough wake-ups");
         P99 { us, within_us: (times[least].min(us), times[greatest].max(us)) }
     }
