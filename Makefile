@@ -87,7 +87,7 @@ mended: export LOWTAIL_XEN_SERIES = $(or $(SERIES),4.17)
 mended: need-xen need-xen-build
 	$(CARGO) test --locked -p lowtail --features libvirt --test mended -- --ignored --nocapture
 
-# lowtail in the dom0 of a real Xen, emulated: a boot of seven minutes and one of ten, which `make test` has no time for.
+# lowtail in the dom0 of a real Xen, emulated: a boot of eight minutes and one of sixteen, which `make test` has no time for.
 dom0: need-xen need-test
 	$(CARGO) test --locked -p lowtail --features libvirt --test xen --test xen_predict -- --ignored --nocapture
 

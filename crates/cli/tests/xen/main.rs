@@ -83,7 +83,7 @@ fn dom0() -> Option<Said> {
 }
 
 #[test]
-#[ignore = "seven minutes beside all the others: `make dom0`"]
+#[ignore = "eight minutes beside all the others: `make dom0`"]
 fn two_guests_on_one_pcpu() {
     let Some(said) = dom0() else { return };
     said.has("alone", 0, &["1 VMs", "Domain-0"]);
