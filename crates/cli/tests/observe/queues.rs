@@ -147,8 +147,8 @@ fn the_vm_that_fills_the_queue_is_named_with_its_rate_and_all_bytes_are_somebody
         assert!((85e3..101e3).contains(&mean_bytes), "{mean_bytes}");
         let uplinks = intervals.iter().flat_map(|interval| interval["uplinks"].as_array().unwrap());
         let seen: u64 = uplinks.map(|uplink| uplink["transmitted_bytes"].as_u64().unwrap()).sum();
-        // The interface has counted longer, while the observer began and ended: no more than its rate lets leave in that time, and
-        // what waited for the first of it.
+        // The interface has counted longer, while the observer began and ended: no more than its rate lets leave in that time. Its
+        // counter and the clock are not read in one moment: 2 %.
         let there = after - before;
         let watched_s = intervals.iter().map(|interval| interval["interval_seconds"].as_f64());
         let unwatched_s = elapsed_s - watched_s.map(|s| s.expect("seconds")).sum::<f64>();

@@ -23,11 +23,15 @@ pub(crate) struct Row {
     pub(crate) cpu: [f64; 4],
 }
 
+/// The host of a recording as it was.
+pub(crate) fn as_it_was(recording: &Recording) -> Setup {
+    Setup::new(recorded_scheduler(&recording.host, None).expect("a kernel"))
+}
+
 /// What came of a recording by itself.
 pub(crate) fn measured(recording: &Recording) -> Comparison {
     // The simulated half is not looked at.
-    let setup = Setup::new(recorded_scheduler(&recording.host, None).expect("a kernel"));
-    let model = Model::new(recording, &setup).expect("a host");
+    let model = Model::new(recording, &as_it_was(recording)).expect("a host");
     let replayed = lowtail_predict::replay(&model, recording.events, 1).expect("it ends");
     Comparison::new(recording, &model, &replayed)
 }
@@ -45,10 +49,11 @@ impl P99 {
     /// That of the VM called so. Which part of `n` wake-ups is longer than the percentile is binomial: a hundredth, and 1.96 times
     /// `sqrt(0.01 * 0.99 / n)` to either side. (Waits that come together make it wider than that.)
     pub(crate) fn of(recording: &Recording, vm: &str) -> Self {
-        let setup = Setup::new(recorded_scheduler(&recording.host, None).expect("a kernel"));
-        let all = predict(recording, &setup, &Change::default(), 1, true).expect("it ends");
+        let all = predict(recording, &as_it_was(recording), &Change::default(), 1, true);
+        let all = all.expect("it ends");
         let found = all.vms.iter().find(|found| found.name == vm).expect("the VM");
         let recorded = found.recorded.expect("it was recorded");
+        let us = recorded.p99_us.expect("enough wake-ups");
         let (part, n) = (0.01_f64, recorded.wakeups as f64);
         let off = 1.96 * (part * (1.0 - part) / n).sqrt();
         let times = &found.distribution.recorded;
@@ -57,7 +62,6 @@ impl P99 {
             |by: f64| (0..times.len()).rfind(|&at| Distribution::tail(at) >= by).unwrap_or(0);
         let (least, greatest) = (exceeded(part + off), exceeded(part - off) + 1);
         let greatest = greatest.min(times.len() - 1);
-        let us = recorded.p99_us.expect("enough wake-ups");
         P99 { us, within_us: (times[least].min(us), times[greatest].max(us)) }
     }
 }
@@ -66,7 +70,7 @@ impl P99 {
 pub(crate) fn judge(host: &Host, recordings: &[Vec<u8>]) -> Vec<Row> {
     let read = |bytes: &[u8]| Recording::read(bytes, &Default::default()).expect("a recording");
     let base = read(&recordings[0]);
-    let as_it_was = Setup::new(recorded_scheduler(&base.host, None).expect("a kernel"));
+    let as_it_was = as_it_was(&base);
     let unchanged = measured(&read(recordings.last().expect("the host as it is")));
     let mut rows = Vec::new();
     for (change, after) in host.changes.iter().zip(&recordings[1..]) {

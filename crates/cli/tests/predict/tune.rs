@@ -3,11 +3,11 @@
 //! `LOWTAIL_TUNE_HOST` says which host of `hosts.rs` (302, two servers beside a loop). All points of the front are put in force and printed with
 //! `--nocapture`; the one that is chosen has to be what was promised.
 
-use lowtail_predict::{Goal, Recording, Setup, recorded_scheduler};
+use lowtail_predict::{Goal, Recording};
 use lowtail_tune::{Options, RecordedProblem, Tuned, TunedPoint, tune};
 
 use crate::hosts::{Change, Host, What};
-use crate::judge::P99;
+use crate::judge::{P99, as_it_was};
 use crate::{guest, setting};
 
 /// What is measured may be so far beyond the range that was promised.
@@ -20,10 +20,9 @@ fn read(bytes: &[u8]) -> Recording {
 }
 
 fn tuned(recording: &Recording, goal: &str, cost: &str) -> Tuned {
-    let as_it_was = Setup::new(recorded_scheduler(&recording.host, None).expect("a kernel"));
     let (goals, cost) =
         (vec![goal.parse::<Goal>().expect("a goal")], cost.parse().expect("a cost"));
-    let problem = RecordedProblem::new(recording, as_it_was, goals, Some(cost), false);
+    let problem = RecordedProblem::new(recording, as_it_was(recording), goals, Some(cost), false);
     let options = Options { threads: 2, ..Options::default() };
     tune(&problem.expect("a problem"), &options, &|_| {}).expect("points")
 }

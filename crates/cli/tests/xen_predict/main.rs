@@ -93,22 +93,18 @@ fn other_limits_do_what_was_predicted() {
     let as_it_was = section(&out, "as-it-was");
     assert_ne!(as_it_was["grade"]["grade"], "poor", "{as_it_was}");
     assert!(as_it_was["notes"].to_string().contains("rate limit 1ms"), "{as_it_was}");
-    let mut wrong = Vec::new();
-    for limit in [0, 300] {
-        let predicted = section(&out, &format!("predicted-{limit}"));
-        let measured = section(&out, &format!("measured-{limit}"));
-        wrong.extend(compare(&predicted, &measured, limit));
-    }
+    let [none, some] = [0, 300].map(|limit| {
+        ["predicted", "measured"].map(|what| section(&out, &format!("{what}-{limit}")))
+    });
+    let mut wrong = compare(&none[0], &none[1], 0);
+    wrong.extend(compare(&some[0], &some[1], 300));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     // The trap itself: who waited for the loop up to its timer is predicted to wait for none, and does.
     for guest in ["server", "timer"] {
-        let p99 = |of: &Value, when: &str| match when {
-            "predicted" => vm(of, guest)[when]["p99_seconds"]["median"].as_f64(),
-            _ => vm(of, guest)[when]["p99_seconds"].as_f64(),
-        };
-        let before = p99(&as_it_was, "recorded").expect("a figure");
-        let predicted = p99(&section(&out, "predicted-0"), "predicted").expect("a figure");
-        let measured = p99(&section(&out, "measured-0"), "recorded").expect("a figure");
+        let p99 = |of: &Value| vm(of, guest)["recorded"]["p99_seconds"].as_f64().expect("a figure");
+        let (before, measured) = (p99(&as_it_was), p99(&none[1]));
+        let predicted = &vm(&none[0], guest)["predicted"]["p99_seconds"]["median"];
+        let predicted = predicted.as_f64().expect("a figure");
         assert!(
             before > 5e-3 && predicted < 1e-3 && measured < 1e-3,
             "{guest}: {before} {predicted} {measured}"

@@ -31,7 +31,7 @@ standins() {
 end() {
 	killall lowtail 2>/dev/null && sleep 1
 	lowtail host revert
-	# Stand-ins have the names and the words of hypervisors: their program is called as one.
+	# Stand-ins run under the names and with the arguments of hypervisors. `[n]`: grep does not find itself.
 	for process in $(grep -l 'debug-threads=o[n]' /proc/[0-9]*/cmdline); do
 		process=${process#/proc/}
 		kill -9 ${process%/cmdline}
