@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -16,10 +17,21 @@ pub const FRAME: u64 = DATAGRAM as u64 + 8 + 20 + 14;
 
 /// A share of delays does not exceed this one, in microseconds.
 pub fn percentile_us(delays: &[Duration], share: f64) -> f64 {
+    *percentile_without_us(delays, share, 0).start()
+}
+
+/// Where that percentile can be for who saw all of the delays but `missed`, whichever these are.
+pub fn percentile_without_us(
+    delays: &[Duration],
+    share: f64,
+    missed: usize,
+) -> RangeInclusive<f64> {
     let mut sorted = delays.to_vec();
     sorted.sort();
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted[rank.clamp(1, sorted.len()) - 1].as_secs_f64() * 1e6
+    // If the longest are missed the rank is that of fewer; if the shortest are, it begins after them.
+    let rank = (share * (sorted.len() - missed) as f64).ceil() as usize;
+    let us = |rank: usize| sorted[rank.clamp(1, sorted.len()) - 1].as_secs_f64() * 1e6;
+    us(rank)..=us(rank + missed)
 }
 
 /// A socket of UDP in the namespace, bound to any port of the address.

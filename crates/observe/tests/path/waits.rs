@@ -8,7 +8,8 @@ use lowtail_kernel::Histogram;
 
 use crate::net::{A, B, FAR, Namespace, Net, v4, v6};
 use crate::traffic::{
-    FRAME, Filler, ask, burst, connect, echo_server, open, percentile_us, round_trips, udp,
+    FRAME, Filler, ask, burst, connect, echo_server, open, percentile_us, percentile_without_us,
+    round_trips, udp,
 };
 use crate::tries::tries;
 use crate::{SLOT_A, SLOT_B, agree, kernel, nearly, observe, read, taps};
@@ -56,15 +57,20 @@ fn a_burst_waits_for_the_bytes_ahead_of_it() {
         );
         assert_eq!(a.transmitted_bytes, a.transmitted_packets * FRAME);
         assert!(nearly(b.transmitted_packets, 7) && nearly(b.queueing_delay.count(), 7), "{b:?}");
+        // A median moves by 0.4 ms for each packet that was not seen.
+        let missed = delays.len().saturating_sub(a.queueing_delay.count() as usize);
         for share in [0.5, 0.99] {
             let observed = a.queueing_delay.percentile_us(share);
-            let clock_us = percentile_us(&delays, share);
-            assert!(agree(observed, clock_us), "{observed:?} us, by the clock {clock_us}");
+            let clock_us = percentile_without_us(&delays, share, missed);
+            assert!(
+                agree(observed, &clock_us),
+                "{observed:?} us, by the clock {clock_us:?}, {missed} missed"
+            );
             // A transmitter that is late for a packet, as its CPU is gone or an interrupt takes long, does not catch up: its bucket
             // holds one. Theory knows none that is late, so that the queue can be slower, as the receiver's clock says, but not faster.
             let theory_us = percentile_us(&theory(&sent), share);
-            let not_faster =
-                observed.is_some_and(|us| us >= theory_us || agree(observed, theory_us));
+            let not_faster = observed
+                .is_some_and(|us| us >= theory_us || agree(observed, &(theory_us..=theory_us)));
             assert!(not_faster, "{observed:?} us, by theory {theory_us}");
         }
         let alone_us = b.queueing_delay.percentile_us(0.5).unwrap();
@@ -123,9 +129,14 @@ fn cause(beyond: bool, ipv6: bool) {
         assert!(clock_us > 20_000.0, "the queue is filled: {clock_us} us");
         assert!(is_small(other), "{:?} us", other.percentile_us(0.5));
         // The acknowledgements at the end of each handshake wait as long, though they were not timed.
+        let missed = took.len().saturating_sub(named.count() as usize);
         for share in [0.5, 0.8] {
-            let (observed, clock_us) = (named.percentile_us(share), percentile_us(&took, share));
-            assert!(agree(observed, clock_us), "{observed:?} us, by the clock {clock_us}");
+            let observed = named.percentile_us(share);
+            let clock_us = percentile_without_us(&took, share, missed);
+            assert!(
+                agree(observed, &clock_us),
+                "{observed:?} us, by the clock {clock_us:?}, {missed} missed"
+            );
         }
         assert_eq!(b.round_trip.count(), 0, "b has no connections");
         assert!(a.drops.is_empty() && b.drops.is_empty(), "{:?} {:?}", a.drops, b.drops);
