@@ -2,8 +2,8 @@
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use lowtail_trace::ThreadInfo;
 use lowtail_trace::events::RecordedHost;
+use lowtail_trace::{Role, ThreadInfo};
 
 use crate::column::{Column, Get};
 use crate::table::{Once, batch};
@@ -57,7 +57,17 @@ pub fn threads_schema() -> SchemaRef {
 
 /// What is known at the end of a trace of the threads with these numbers.
 pub fn threads(host: &RecordedHost, tids: impl IntoIterator<Item = u32>) -> RecordBatch {
-    let names = host.names();
-    let rows: Vec<Row> = tids.into_iter().map(|tid| (names.thread(tid), names.name(tid))).collect();
+    let row = |tid| {
+        let (thread, name) = (host.names().thread(tid), host.names().name(tid));
+        // Events tell of a Xen's vCPUs as of threads; they are called as everywhere else.
+        match (&host.xen, &thread.vm, thread.role) {
+            (Some(_), Some(domain), Some(Role::Vcpu(vcpu))) => {
+                let name = format!("{domain}v{vcpu}");
+                (thread, name)
+            }
+            _ => (thread, name),
+        }
+    };
+    let rows: Vec<Row> = tids.into_iter().map(row).collect();
     batch(threads_schema(), &columns(), &rows)
 }

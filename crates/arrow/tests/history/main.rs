@@ -102,7 +102,7 @@ fn files_have_the_time_of_their_first_interval() {
     assert_eq!(names(&dir.join("one")), ["20261130T164458.000Z.parquet"]);
     assert_eq!(read(&dir.join("one/20261130T164458.000Z.parquet")), [0, 1, 2]);
     // One without lines shows its columns, once.
-    assert_eq!(read(&dir.join("two/20261130T164458.000Z.parquet")), []);
+    assert!(read(&dir.join("two/20261130T164458.000Z.parquet")).is_empty());
     // At the same time again, as after a clock that was set back: nothing is replaced.
     let mut history = open(&dir, 1 << 20, NEVER);
     history.add(BEGIN_MS, vec![batch([3]), batch([])]);
