@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::readers::{is, python, read, rows};
+use crate::readers::{exact, is, python, read, rows};
 use crate::{Place, TINY, capture};
 
 #[test]
@@ -18,7 +18,7 @@ fn experiments_are_read_as_json_has_them() {
     let line = "lab run tiny.toml other.toml --no-report --json --seeds 2 --parquet out/tables --schedules";
     let ran = place.line(line);
     ran.expect(0, &["tables as Parquet files: out/tables"]);
-    let json = ran.json();
+    let [json] = &exact(&python, &ran.out)[..] else { panic!("{}", ran.out) };
     let names = ["rows", "claims", "distributions", "schedules", "queues", "completions"];
     let mut files = names.map(|name| format!("{name}.parquet"));
     let places = files.clone().map(|name| place.path("out/tables").join(name));
@@ -72,7 +72,8 @@ fn traces_are_read_as_json_has_them() {
     let exported = place.run(["trace", "export", capture, "--parquet", "out", "--json"]);
     let exported = exported.expect(0, &[]).json();
     assert_eq!(exported["directory"], "out");
-    let latency = place.run(["trace", "latency", capture, "--json"]).expect(0, &[]).json();
+    let latency = place.run(["trace", "latency", capture, "--json"]);
+    let latency = &exact(&python, &latency.expect(0, &[]).out)[0];
     let listed = exported["tables"].as_array().expect("tables");
     let path = |table: &Value| {
         place.path("out").join(format!("{}.parquet", table["name"].as_str().expect("a name")))
@@ -99,7 +100,7 @@ fn traces_are_read_as_json_has_them() {
             assert!(is(&read[column], value), "{column}: {} {value}", read[column]);
         }
     }
-    assert!(table("events").len() > 3000, "{}", table("events").len());
+    assert!(table("events").len() > 1000, "{}", table("events").len());
     println!("rows of tables: {}", exported["tables"]);
 }
 

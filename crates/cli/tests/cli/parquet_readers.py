@@ -3,6 +3,8 @@
 Arguments: paths of Parquet files, or directories of them. For each: {"columns": [...], "rows": [{column: value, ...}, ...]}, with
 floating-point numbers as the hexadecimal form of their bits and times as milliseconds since 1970 (UTC). "metadata" has unit and description
 of each column, as pyarrow sees them.
+
+With --json alone: JSON values from standard input as a list of them, with floating-point numbers in the same form.
 """
 
 import datetime
@@ -75,4 +77,21 @@ def read(path):
     return {"columns": columns, "metadata": said, "rows": wanted}
 
 
-json.dump([read(path) for path in sys.argv[1:]], sys.stdout)
+def exact(value):
+    if isinstance(value, dict):
+        return {key: exact(value) for key, value in value.items()}
+    return [exact(one) for one in value] if isinstance(value, list) else plain(value)
+
+
+def values(text):
+    decoder, at = json.JSONDecoder(), 0
+    while at < len(text):
+        value, end = decoder.raw_decode(text, at)
+        yield exact(value)
+        at = end + len(text[end:]) - len(text[end:].lstrip())
+
+
+if sys.argv[1:] == ["--json"]:
+    json.dump(list(values(sys.stdin.read())), sys.stdout)
+else:
+    json.dump([read(path) for path in sys.argv[1:]], sys.stdout)

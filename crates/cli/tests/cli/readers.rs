@@ -1,7 +1,8 @@
 //! Who reads Parquet files: a Python with pyarrow, pandas, Polars and DuckDB.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use lowtail_testkit::needs;
 use serde_json::Value;
@@ -14,20 +15,40 @@ pub(crate) fn python() -> Option<PathBuf> {
     python
 }
 
-/// The tables at these places, after all three have read them and have agreed.
-pub(crate) fn read(python: &Path, places: &[PathBuf]) -> Vec<Value> {
+/// What the script says.
+fn script(python: &Path, args: &[PathBuf], input: &str) -> Vec<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/parquet_readers.py");
-    let output = Command::new(python).arg(script).args(places).output().expect("it starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let read: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    read.as_array().expect("tables").clone()
+    let mut command = Command::new(python);
+    command.arg(script).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "the script says why above");
+    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    said.as_array().expect("a list").clone()
 }
 
-/// Whether a value that Python read is what JSON has. Python has floating-point numbers in hexadecimal.
+/// The tables at these places, after all three have read them and have agreed.
+pub(crate) fn read(python: &Path, places: &[PathBuf]) -> Vec<Value> {
+    script(python, places, "")
+}
+
+/// JSON as it was printed, to the last bit: `serde_json` may be one off when it reads. Floating-point numbers are hexadecimal.
+pub(crate) fn exact(python: &Path, json: &str) -> Vec<Value> {
+    script(python, &[PathBuf::from("--json")], json)
+}
+
+/// Whether a value that was read is what JSON has, as [`exact`] returns it.
 pub(crate) fn is(read: &Value, json: &Value) -> bool {
-    match (read, json.as_f64()) {
-        (Value::String(hex), Some(figure)) => bits(hex) == Some(figure.to_bits()),
-        _ => read == json,
+    // JSON has whole numbers without a point.
+    read == json || number(read).is_some_and(|read| number(json) == Some(read))
+}
+
+/// A number, or one in hexadecimal.
+pub(crate) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::String(hex) => bits(hex).map(f64::from_bits),
+        value => value.as_f64(),
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::readers::{is, python, read, rows};
-use crate::{kernel, observe, standin};
+use crate::readers::{exact, is, number, python, read, rows};
+use crate::{kernel, lowtail, standin};
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().expect("a list")
@@ -20,21 +20,14 @@ fn a_history_has_what_json_has() {
     let dir = tempfile::tempdir().expect("a directory");
     let kept = dir.path().join("history");
     let path = kept.to_str().expect("a path");
-    let intervals = observe(
-        None,
-        &[
-            "--interval",
-            "200ms",
-            "--duration",
-            "3s",
-            "--parquet",
-            path,
-            "--parquet-every",
-            "700ms",
-            "web",
-            "batch",
-        ],
-    );
+    let mut command = lowtail(None);
+    command.args(["host", "observe", "--json", "--interval", "200ms", "--duration", "3s"]);
+    command.args(["--parquet", path, "--parquet-every", "700ms", "web", "batch"]);
+    let ran = command.output().expect("it starts");
+    let (printed, said) =
+        (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && said.is_empty(), "{said}");
+    let intervals = exact(&python, &printed);
     assert!(intervals.len() >= 5, "{} intervals", intervals.len());
     let names = ["intervals", "vms", "threads", "blame", "findings", "causes"];
     let tables = read(&python, &names.map(|name| kept.join(name)));
@@ -58,7 +51,7 @@ fn a_history_has_what_json_has() {
             interval,
             &[("interval_seconds", "/interval_seconds"), ("lost_waits", "/lost/waits")],
         );
-        let unix_ms = interval["timestamp_seconds"].as_f64().expect("a time") * 1e3;
+        let unix_ms = number(&interval["timestamp_seconds"]).expect("a time") * 1e3;
         assert_eq!(read["timestamp"].as_f64(), Some(unix_ms.round()));
         for vm in list(interval, "vms") {
             let read = vms.next().expect("a VM");
@@ -123,7 +116,7 @@ fn a_history_has_what_json_has() {
 fn no_place_for_a_history_is_told_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("file"), "").expect("a file");
-    let mut command = crate::lowtail(None);
+    let mut command = lowtail(None);
     command
         .args(["host", "observe", "--once", "--parquet", "file/history"])
         .current_dir(dir.path());
