@@ -8,6 +8,9 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, StringArray};
 use arrow_schema::DataType;
 
+/// So many texts are compared one after the other.
+const FEW: usize = 8;
+
 /// A column of such texts in the making.
 #[derive(Default)]
 pub(crate) struct Words {
@@ -28,7 +31,12 @@ impl Words {
 
     /// The number of a text.
     pub(crate) fn key(&mut self, text: &str) -> i32 {
-        if let Some(&key) = self.known.get(text) {
+        // To look at a few takes less than to hash one.
+        let found = match self.texts.len() {
+            0..=FEW => self.texts.iter().position(|known| known == text).map(|at| at as i32),
+            _ => self.known.get(text).copied(),
+        };
+        if let Some(key) = found {
             return key;
         }
         let key = i32::try_from(self.texts.len()).expect("fewer than 2^31 texts");

@@ -19,7 +19,7 @@ impl Numbers {
     fn next(&mut self) -> u64 {
         // Odd steps of a golden ratio of 2^32: no two are equal, and none is round.
         self.0 = self.0.wrapping_add(2_654_435_769);
-        self.0 % (1 << 40) | 1
+        (self.0 % (1 << 40)) | 1
     }
 
     fn histogram(&mut self) -> Histogram {

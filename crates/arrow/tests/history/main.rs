@@ -419,7 +419,12 @@ fn killed_at_any_moment_all_that_has_a_name_is_whole() {
                 continue;
             }
             let numbers = read(&path);
-            assert!(numbers.len() % 7 == 0, "{}: {} numbers", path.display(), numbers.len());
+            assert!(
+                numbers.len().is_multiple_of(7),
+                "{}: {} numbers",
+                path.display(),
+                numbers.len()
+            );
             assert!(numbers.windows(2).all(|two| two[1] == two[0] + 1), "{}", path.display());
             read_files += 1;
         }
