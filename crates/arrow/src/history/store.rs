@@ -17,14 +17,24 @@ use rustix::io::Errno;
 use super::name;
 use super::segment::Closed;
 
+/// The lock on a directory.
+#[derive(Debug)]
+struct Lock(OwnedFd);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A process that has just been forked has the file open, too, until it executes something.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// A directory with files of ours, and perhaps of others, which are left alone.
 #[derive(Debug)]
 pub(super) struct Store {
     dir: PathBuf,
     tables: Vec<&'static str>,
     bytes_max: u64,
-    /// Holds the lock.
-    _lock: OwnedFd,
+    _lock: Lock,
     /// Of each name the tables that have a file of it, with their sizes.
     files: BTreeMap<String, Vec<(usize, u64)>>,
 }
@@ -46,7 +56,7 @@ impl Store {
             Err(error) => return Err(error.into()),
         }
         let dir = dir.to_owned();
-        let mut store = Store { dir, tables, bytes_max, _lock: lock, files: BTreeMap::new() };
+        let mut store = Store { dir, tables, bytes_max, _lock: Lock(lock), files: BTreeMap::new() };
         for table in &store.tables {
             store.make(table)?;
             remove_unfinished(&store.open_table(table)?)?;
