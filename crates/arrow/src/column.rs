@@ -18,6 +18,7 @@ pub const MEANING: &str = "description";
 const UTC: &str = "UTC";
 
 /// How the value of a row is had, and so its type. Names that begin with `Some` are of columns that may be null.
+#[cfg_attr(not(feature = "observe"), allow(dead_code, reason = "tables of an observer have all"))]
 pub(crate) enum Get<R> {
     Text(fn(&R) -> &str),
     SomeText(fn(&R) -> Option<&str>),
