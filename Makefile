@@ -120,6 +120,7 @@ lint:
 unit: need-test
 	@rm -f target/tries
 	LOWTAIL_TRIES=$(abspath target/tries) LOWTAIL_PERFETTO_PYTHON=$(abspath $(PYTHON_ENV))/bin/python \
+	LOWTAIL_PARQUET_PYTHON=$(abspath $(PYTHON_ENV))/bin/python \
 	$(CARGO) test --workspace --locked --features lowtail/libvirt --no-fail-fast; \
 	code=$$?; scripts/tries target/tries; exit $$code
 
@@ -169,7 +170,7 @@ man: need-build need-bpf
 need-build:
 	@scripts/need cc=gcc cargo=cargo
 
-# Chromium shows the report as a reader sees it; tshark reads frames; Python has Perfetto's own schema; clang and
+# Chromium shows the report as a reader sees it; tshark reads frames; Python has Perfetto's own schema, and pandas, Polars and DuckDB, which read Parquet files; clang and
 # libbpf put programs into the kernel; ip and nsenter make hosts of namespaces; QEMU boots a kernel of a known version.
 need-test: need-build need-bpf need-guest need-xen need-systemd need-libvirt $(PYTHON_ENV)/ready
 	@scripts/need chromium=chromium tshark=tshark ip=iproute2 ss=iproute2 nsenter=util-linux sysctl=procps perf=linux-perf nft=nftables iptables-save=iptables setpriv=util-linux systemd-analyze=systemd

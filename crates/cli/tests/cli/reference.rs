@@ -1,6 +1,7 @@
 //! Pages of docs/reference that are written from the program: they say what it does now. `make reference` writes them.
 
 mod keys;
+mod tables;
 
 use std::fs;
 
@@ -53,6 +54,13 @@ fn scenario_keys() {
     );
     assert!(page.contains("| `pcpus` |"), "{page}");
     is_now("scenario-keys.md", &page);
+}
+
+#[test]
+fn parquet() {
+    let page = tables::page();
+    assert!(page.contains("| `p99_seconds` |"), "{page}");
+    is_now("parquet.md", &page);
 }
 
 /// The page of exit codes, which somebody writes, has each code that `--help` has.

@@ -3,7 +3,10 @@
 //! Needs root, iproute2 and nsenter; without root the tests say so and pass, unless `CI` is set. Stand-ins are
 //! VMs; for what the network does, VMs, host and the far end are network namespaces.
 
+mod history;
 mod queues;
+#[path = "../cli/readers.rs"]
+mod readers;
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
