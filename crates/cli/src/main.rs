@@ -13,6 +13,7 @@ mod markdown;
 mod out;
 mod predict;
 mod progress;
+mod size;
 mod span;
 mod trace;
 mod tune;

@@ -1,5 +1,7 @@
 //! `lowtail trace`.
 
+mod parquet;
+
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,8 +10,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use lowtail_lab::error::FileError;
-use lowtail_trace::{Error, Layout, Options, Races};
-use serde_json::{Value, json};
+use lowtail_trace::{Error, Exported, Layout, Options, Races};
+use serde_json::{Map, Value, json};
 
 use crate::exit::{self, Fail};
 use crate::frequency;
@@ -32,8 +34,12 @@ pub(crate) enum Trace {
         #[command(flatten)]
         input: TraceInput,
         /// Write a Perfetto trace into this file (open it at ui.perfetto.dev)
-        #[arg(long, value_name = "FILE")]
-        perfetto: PathBuf,
+        #[arg(long, value_name = "FILE", required_unless_present = "parquet")]
+        perfetto: Option<PathBuf>,
+        /// Write tables into this directory, as Parquet files: events, threads, latency, blame, smt_siblings, pcpus;
+        /// lowtail creates it. docs/reference/parquet.md has their columns
+        #[arg(long, value_name = "DIR")]
+        parquet: Option<PathBuf>,
     },
 }
 
@@ -76,7 +82,9 @@ pub(crate) fn run(command: &Trace, global: &Global) -> Result<ExitCode, Fail> {
                 read(input, global, |input, options| lowtail_trace::latency(input, options))?;
             show(global, || latency.table(), &latency)?;
         }
-        Trace::Export { input, perfetto } => export(input, perfetto, global)?,
+        Trace::Export { input, perfetto, parquet } => {
+            export(input, perfetto.as_deref(), parquet.as_deref(), global)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -163,29 +171,45 @@ impl Read for Counted<'_> {
     }
 }
 
-fn export(input: &TraceInput, target: &Path, global: &Global) -> Result<(), Fail> {
+fn export(
+    input: &TraceInput,
+    perfetto: Option<&Path>,
+    parquet: Option<&Path>,
+    global: &Global,
+) -> Result<(), Fail> {
     if input.file == Path::new("-") {
         let hint = "export reads twice, to measure the clock; give a file";
         return Err(Fail::Usage(format!("standard input: {hint}")));
     }
-    out::outputs(&[("--perfetto", Some(target))], global)?;
+    out::outputs(&[("--perfetto", perfetto)], global)?;
     open(&input.file)?;
+    let (mut text, mut value) = (String::new(), Map::new());
+    if let Some(target) = perfetto {
+        let exported = export_perfetto(input, target)?;
+        text += &format!(
+            "{} events of {:.3} ms written to {}; open it at ui.perfetto.dev\n",
+            exported.events,
+            exported.span_us / 1e3,
+            lowtail_out::path(target)
+        );
+        value.insert("file".into(), target.display().to_string().into());
+        value.insert("exported".into(), json!(exported));
+    }
+    if let Some(dir) = parquet {
+        let tables = parquet::export(input, dir, global)?;
+        text += &format!("tables: {}\n", lowtail_out::path(dir));
+        value.insert("directory".into(), dir.display().to_string().into());
+        value.insert("tables".into(), tables);
+    }
+    show(global, || text.clone(), &Value::Object(value))
+}
+
+fn export_perfetto(input: &TraceInput, target: &Path) -> Result<Exported, Fail> {
     let title = input.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let exported =
         lowtail_trace::export_perfetto_file(&input.file, target, &title, &options(input)?);
-    let exported = exported.map_err(|error| match error {
+    exported.map_err(|error| match error {
         Error::Write(_) => Fail::Host(format!("{}: {error}", lowtail_out::path(target))),
         error => wrong(&input.file, &error),
-    })?;
-    let file = target.display().to_string();
-    let shown = lowtail_out::path(target);
-    let text = || {
-        format!(
-            "{} events of {:.3} ms written to {shown}; open it at ui.perfetto.dev\n",
-            exported.events,
-            exported.span_us / 1e3
-        )
-    };
-    let value: Value = json!({ "file": file, "exported": exported });
-    show(global, text, &value)
+    })
 }

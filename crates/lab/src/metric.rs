@@ -142,25 +142,76 @@ pub fn unit(metric: &str, unit: TimeUnit) -> &'static str {
 /// A figure as JSON has it, in the base units of OpenMetrics: seconds, ratios, bits; the unit ends its name, before that of the
 /// VM. `unit` is that of the row's times.
 pub fn in_base_unit(metric: &str, figure: f64, unit: TimeUnit) -> (String, f64) {
-    // To the picosecond, which is what the clock counts in.
-    let seconds = |figure: f64, unit: TimeUnit| (figure * unit.ps()).round() / 1e12;
+    (base_name(metric), base_value(metric, figure, unit))
+}
+
+/// The name of a figure in its base unit.
+pub fn base_name(metric: &str) -> String {
     if is_latency(metric) {
-        return (format!("{metric}_seconds"), seconds(figure, unit));
+        return format!("{metric}_seconds");
     }
     let (stem, vm) = match metric.split_once('.') {
         Some((stem, vm)) => (stem, format!(".{vm}")),
         None => (metric, String::new()),
     };
-    if let Some(stem) = stem.strip_suffix("_percent") {
-        (format!("{stem}_ratio{vm}"), figure / 100.0)
-    } else if let Some(stem) = stem.strip_suffix("_us") {
-        (format!("{stem}_seconds{vm}"), seconds(figure, TimeUnit::Us))
-    } else if let Some(stem) = stem.strip_suffix("_ms") {
-        (format!("{stem}_seconds{vm}"), seconds(figure, TimeUnit::Ms))
-    } else if let Some(stem) = stem.strip_suffix("mbit_per_second") {
-        (format!("{stem}bits_per_second{vm}"), figure * 1e6)
-    } else {
-        (metric.to_string(), figure)
+    match Base::of(stem) {
+        Base::Ratio(stem) => format!("{stem}_ratio{vm}"),
+        Base::Seconds(stem, _) => format!("{stem}_seconds{vm}"),
+        Base::Bits(stem) => format!("{stem}bits_per_second{vm}"),
+        Base::Same => metric.to_string(),
+    }
+}
+
+/// A figure in its base unit. `unit` is that of the row's times.
+pub fn base_value(metric: &str, figure: f64, unit: TimeUnit) -> f64 {
+    // To the picosecond, which is what the clock counts in.
+    let seconds = |unit: TimeUnit| (figure * unit.ps()).round() / 1e12;
+    if is_latency(metric) {
+        return seconds(unit);
+    }
+    match Base::of(metric.split_once('.').map_or(metric, |(stem, _)| stem)) {
+        Base::Ratio(_) => figure / 100.0,
+        Base::Seconds(_, unit) => seconds(unit),
+        Base::Bits(_) => figure * 1e6,
+        Base::Same => figure,
+    }
+}
+
+/// What becomes of a figure's name, without that of its VM, in the base unit; each with what is left of it without its unit.
+enum Base<'a> {
+    Ratio(&'a str),
+    Seconds(&'a str, TimeUnit),
+    Bits(&'a str),
+    Same,
+}
+
+impl<'a> Base<'a> {
+    fn of(stem: &'a str) -> Self {
+        if let Some(stem) = stem.strip_suffix("_percent") {
+            Base::Ratio(stem)
+        } else if let Some(stem) = stem.strip_suffix("_us") {
+            Base::Seconds(stem, TimeUnit::Us)
+        } else if let Some(stem) = stem.strip_suffix("_ms") {
+            Base::Seconds(stem, TimeUnit::Ms)
+        } else if let Some(stem) = stem.strip_suffix("mbit_per_second") {
+            Base::Bits(stem)
+        } else {
+            Base::Same
+        }
+    }
+}
+
+/// The base unit of `metric`.
+pub fn base_unit(metric: &str) -> &'static str {
+    if is_latency(metric) {
+        return "s";
+    }
+    match unit(metric, TimeUnit::S) {
+        "%" => "ratio",
+        "ms" => "s",
+        "Mbit/s" => "bit/s",
+        "share" => "ratio",
+        unit => unit,
     }
 }
 

@@ -171,6 +171,14 @@ impl Outcome {
         self.cases.iter().filter_map(|case| case.recording.as_ref())
     }
 
+    /// Lets go of what cases have recorded, schedules and queues: whoever wants them has them by now.
+    pub fn forget_recordings(&mut self) {
+        for case in &mut self.cases {
+            case.recording = None;
+            case.queues = Vec::new();
+        }
+    }
+
     /// The row called `name`.
     pub fn row(&self, name: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.name == name)

@@ -32,7 +32,9 @@ impl Override {
     pub fn new(key: &str, value: &str) -> Result<Self, String> {
         let wrong = || {
             let key = lowtail_out::name(key);
-            format!("`{key}` is no key: parts with points between them, such as vm.web.count or case.0.name")
+            format!(
+                "`{key}` is no key: parts with points between them, such as vm.web.count or case.0.name"
+            )
         };
         let text = format!("{key} = 0");
         // A line break would be a second key.
@@ -104,8 +106,9 @@ mod tests {
     fn a_value_takes_the_place_of_the_files() {
         let text = "duration = '1s'\n[host]\npcpus = 2\n[[case]]\nname = 'a'\n";
         let mut root = tree::parse(text).unwrap();
-        let overrides = ["host.pcpus=4", "duration=10s", "case.0.name='b=c'", "vm.web.weights=[1, 2]"]
-            .map(|text| text.parse::<Override>().unwrap());
+        let overrides =
+            ["host.pcpus=4", "duration=10s", "case.0.name='b=c'", "vm.web.weights=[1, 2]"]
+                .map(|text| text.parse::<Override>().unwrap());
         for one in &overrides {
             one.apply(&mut root).unwrap();
         }

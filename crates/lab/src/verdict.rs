@@ -124,7 +124,7 @@ impl Verdict {
     }
 
     /// What the trivial model says of the figure.
-    pub(crate) fn trivial_figure(&self) -> Option<f64> {
+    pub fn trivial_figure(&self) -> Option<f64> {
         self.trivial.as_ref().map(|trivial| trivial.figure)
     }
 

@@ -14,6 +14,11 @@ pub fn of_us(us: f64) -> f64 {
     (us * 1e6).round() / 1e12
 }
 
+/// Milliseconds as seconds, to the picosecond.
+pub fn of_ms(ms: f64) -> f64 {
+    of_us(ms * 1e3)
+}
+
 /// A field in nanoseconds.
 ///
 /// # Errors
@@ -74,7 +79,7 @@ pub fn some_ms<S: Serializer>(ms: &Option<u64>, serializer: S) -> Result<S::Ok, 
 ///
 /// What the serializer says.
 pub fn ms<S: Serializer>(ms: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(of_us(ms * 1e3))
+    serializer.serialize_f64(of_ms(*ms))
 }
 
 #[cfg(test)]

@@ -37,8 +37,9 @@ impl Terms {
             recording.set_policy(policy)?;
         }
         let mut scheduler = recorded_scheduler(&recording.host, self.kernel.as_deref())?;
-        set_xen(&mut scheduler, self.ratelimit, self.slice)
-            .map_err(|why| Error::Senseless(format!("--recorded-ratelimit, --recorded-slice: {why}")))?;
+        set_xen(&mut scheduler, self.ratelimit, self.slice).map_err(|why| {
+            Error::Senseless(format!("--recorded-ratelimit, --recorded-slice: {why}"))
+        })?;
         Ok(Setup::new(scheduler))
     }
 }

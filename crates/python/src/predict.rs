@@ -2,10 +2,11 @@
 
 use lowtail_predict::{Interrupts, predict as predict_change};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::error;
 use crate::recording::{Recording, json};
-use crate::terms::{Asked, Said};
+use crate::terms::{terms, wanted};
 use crate::wait::wait;
 
 /// What a change would do to the VMs of a recording, as the JSON of `lowtail predict --json`.
@@ -15,8 +16,8 @@ use crate::wait::wait;
 pub(crate) fn predict(
     py: Python<'_>,
     recording: &Bound<'_, Recording>,
-    said: Said<'_>,
-    asked: Asked<'_>,
+    said: &Bound<'_, PyDict>,
+    asked: &Bound<'_, PyDict>,
     seeds: u64,
     timers: Vec<String>,
     arrivals: Vec<String>,
@@ -24,7 +25,7 @@ pub(crate) fn predict(
 ) -> PyResult<String> {
     let file = recording.get().shown();
     let failed = |error: lowtail_predict::Error| error::predict(py, &file, &error);
-    let (terms, wanted) = (said.terms(py)?, asked.wanted(py)?);
+    let (terms, wanted) = (terms(said)?, wanted(asked)?);
     let mut schedule = recording.get().schedule(py)?;
     let as_it_was = terms.setup(&mut schedule).map_err(failed)?;
     let timers = timers.into_iter().map(|name| (name, Interrupts::Timer));

@@ -9,11 +9,12 @@ use lowtail_tune::{
     ScenarioProblem,
 };
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::error::{self, Kind};
 use crate::recording::Recording;
 use crate::scenario::Scenario;
-use crate::terms::{Said, wrong};
+use crate::terms::{terms, wrong};
 use crate::wait::wait;
 
 /// A recording or a scenario.
@@ -71,13 +72,13 @@ impl Problem {
         py: Python<'_>,
         recording: &Bound<'_, Recording>,
         goals: Vec<String>,
-        said: Said<'_>,
+        said: &Bound<'_, PyDict>,
         cost: Option<String>,
         anyway: bool,
     ) -> PyResult<Self> {
         let name = recording.get().shown();
         let (goals, cost) = wishes(py, &goals, cost.as_deref())?;
-        let terms = said.terms(py)?;
+        let terms = terms(said)?;
         let mut schedule = recording.get().schedule(py)?;
         let as_it_was = terms.setup(&mut schedule).map_err(|e| error::predict(py, &name, &e))?;
         let made = wait(py, None, move |_| {
@@ -99,7 +100,8 @@ impl Problem {
     ) -> PyResult<Self> {
         let (goals, cost) = wishes(py, &goals, cost.as_deref())?;
         let (name, text, base) = scenario.get().parts(py)?;
-        let made = ScenarioProblem::new(&name, &text, base.as_deref().map(Path::new), case, goals, cost);
+        let made =
+            ScenarioProblem::new(&name, &text, base.as_deref().map(Path::new), case, goals, cost);
         let made = made.map_err(|e| error::tune(py, &name, &e))?;
         Ok(Problem { kept: Arc::new(Kept::Scenario(Box::new(made))), name })
     }
@@ -175,7 +177,11 @@ fn wishes(
     cost: Option<&str>,
 ) -> PyResult<(Vec<Goal>, Option<Cost>)> {
     if goals.is_empty() {
-        return Err(error::wrong(py, Kind::Argument, "no goal: say one, such as \"web p99 <= 500us\""));
+        return Err(error::wrong(
+            py,
+            Kind::Argument,
+            "no goal: say one, such as \"web p99 <= 500us\"",
+        ));
     }
     let goal = |text: &String| text.parse::<Goal>().map_err(|why| wrong(py, "goals", why));
     let goals = goals.iter().map(goal).collect::<PyResult<_>>()?;

@@ -71,10 +71,16 @@ impl Recording {
     }
 
     fn found(&self, py: Python<'_>) -> PyResult<&Arc<Latency>> {
-        self.latency.get_or_try_init(py, || Ok(Arc::new(self.read(py, |file, options| lowtail_trace::latency(file, options))?)))
+        self.latency.get_or_try_init(py, || {
+            Ok(Arc::new(self.read(py, |file, options| lowtail_trace::latency(file, options))?))
+        })
     }
 
-    fn of_latency(&self, py: Python<'_>, of: fn(&Latency) -> lowtail_arrow::RecordBatch) -> PyResult<Table> {
+    fn of_latency(
+        &self,
+        py: Python<'_>,
+        of: fn(&Latency) -> lowtail_arrow::RecordBatch,
+    ) -> PyResult<Table> {
         let latency = Arc::clone(self.found(py)?);
         Ok(Table::new(py.detach(|| of(&latency))))
     }
@@ -86,16 +92,21 @@ impl Recording {
     /// `by_run_state`: a wake-up that came while its vCPU was being switched out counts as a preemption.
     #[new]
     #[pyo3(signature = (path, *, cpu_hz = None, by_run_state = false))]
-    fn new(py: Python<'_>, path: PathBuf, cpu_hz: Option<u64>, by_run_state: bool) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        cpu_hz: Option<u64>,
+        by_run_state: bool,
+    ) -> PyResult<Self> {
         let races = if by_run_state { Races::Preemptions } else { Races::Wakes };
         let recording = |perf_layout| Recording {
             options: Options { cpu_hz, races, perf_layout },
             path: path.clone(),
             latency: PyOnceLock::new(),
         };
-        let ahead = File::open(&path).map_err(Failed::Open).and_then(|_| {
-            Layout::look_ahead(&path).map_err(Failed::Trace)
-        });
+        let ahead = File::open(&path)
+            .map_err(Failed::Open)
+            .and_then(|_| Layout::look_ahead(&path).map_err(Failed::Trace));
         match ahead {
             Ok(layout) => Ok(recording(layout)),
             Err(error) => Err(recording(None).failed(py, error)),

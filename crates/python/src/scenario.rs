@@ -72,7 +72,11 @@ impl Scenario {
     /// `set` has values in place of the file's, by dotted key: `{"host.pcpus": 4}`.
     #[staticmethod]
     #[pyo3(signature = (name_or_path, *, set = None))]
-    fn load(py: Python<'_>, name_or_path: PathBuf, set: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+    fn load(
+        py: Python<'_>,
+        name_or_path: PathBuf,
+        set: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
         let (name, set) = (name_or_path.display().to_string(), overrides(set)?);
         if name.ends_with(".toml") || name.contains('/') {
             let text = py.detach(|| lowtail_lab::read_scenario(&name_or_path));

@@ -107,12 +107,13 @@ impl Table {
         let batches = self.batches.clone().into_iter().map(Ok);
         let reader = RecordBatchIterator::new(batches, self.schema.clone());
         let stream = FFI_ArrowArrayStream::new(Box::new(reader));
-        PyCapsule::new(py, stream, Some(STREAM.to_owned()))
+        PyCapsule::new_with_value(py, stream, STREAM)
     }
 
     /// The columns' names and types, for libraries that know Arrow.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = FFI_ArrowSchema::try_from(self.schema.as_ref()).map_err(|error| failed(&error))?;
-        PyCapsule::new(py, schema, Some(SCHEMA.to_owned()))
+        let schema =
+            FFI_ArrowSchema::try_from(self.schema.as_ref()).map_err(|error| failed(&error))?;
+        PyCapsule::new_with_value(py, schema, SCHEMA)
     }
 }

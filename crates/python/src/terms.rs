@@ -58,67 +58,52 @@ fn cpus(item: &Bound<'_, PyAny>) -> PyResult<CpuSet> {
     cpus.ok_or_else(|| wrong(py, "pins", "CPUs such as \"0-3,8\" or [0, 1]"))
 }
 
-/// What a recording does not say of its host.
-#[derive(FromPyObject)]
-pub(crate) struct Said<'py> {
-    #[pyo3(item, default)]
-    kernel: Option<String>,
-    #[pyo3(item, default)]
-    names: Option<Bound<'py, PyDict>>,
-    #[pyo3(item, default)]
-    recorded_policy: Option<String>,
-    #[pyo3(item, default)]
-    recorded_ratelimit: Option<String>,
-    #[pyo3(item, default)]
-    recorded_slice: Option<String>,
+/// What stands at `key` of a dict; None is nothing.
+fn item<'py, T: for<'a> FromPyObject<'a, 'py, Error = PyErr>>(
+    dict: &Bound<'py, PyDict>,
+    key: &str,
+) -> PyResult<Option<T>> {
+    let found = dict.get_item(key)?.filter(|item| !item.is_none());
+    found.map(|item| item.extract()).transpose()
 }
 
-impl Said<'_> {
-    pub(crate) fn terms(self, py: Python<'_>) -> PyResult<Terms> {
-        Ok(Terms {
-            kernel: self.kernel,
-            names: pairs(self.names.as_ref(), |name| name.extract())?,
-            policy: policy(py, self.recorded_policy.as_deref())?,
-            ratelimit: span(py, "recorded_ratelimit", self.recorded_ratelimit.as_deref(), ratelimit)?,
-            slice: span(py, "recorded_slice", self.recorded_slice.as_deref(), slice)?,
-        })
-    }
+fn text(dict: &Bound<'_, PyDict>, key: &str) -> PyResult<Option<String>> {
+    item(dict, key)
 }
 
-/// What shall be otherwise.
-#[derive(FromPyObject)]
-pub(crate) struct Asked<'py> {
-    #[pyo3(item, default)]
-    policy: Option<String>,
-    #[pyo3(item, default)]
-    scheduler: Option<String>,
-    #[pyo3(item, default)]
-    ratelimit: Option<String>,
-    #[pyo3(item, default)]
-    slice: Option<String>,
-    #[pyo3(item, default)]
-    cpus: Option<u16>,
-    #[pyo3(item, default)]
-    without: Option<Vec<String>>,
-    #[pyo3(item, default)]
-    add: Option<Bound<'py, PyDict>>,
-    #[pyo3(item, default)]
-    pins: Option<Bound<'py, PyDict>>,
+/// The dict at `key`.
+fn inner<'py>(dict: &Bound<'py, PyDict>, key: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let found = dict.get_item(key)?.filter(|item| !item.is_none());
+    found.map(|item| Ok(item.cast_into::<PyDict>()?)).transpose()
 }
 
-impl Asked<'_> {
-    pub(crate) fn wanted(self, py: Python<'_>) -> PyResult<Wanted> {
-        let named = |name: &str| scheduler(name).map_err(|why| wrong(py, "scheduler", why));
-        let wanted = Wanted {
-            policy: policy(py, self.policy.as_deref())?,
-            scheduler: self.scheduler.as_deref().map(named).transpose()?,
-            ratelimit: span(py, "ratelimit", self.ratelimit.as_deref(), ratelimit)?,
-            slice: span(py, "slice", self.slice.as_deref(), slice)?,
-            cpus: self.cpus,
-            without: self.without.unwrap_or_default(),
-            add: pairs(self.add.as_ref(), |count| count.extract())?,
-            pins: pairs(self.pins.as_ref(), cpus)?,
-        };
-        Ok(wanted.before_policy())
-    }
+/// What a recording does not say of its host, by keywords of Python's `predict`.
+pub(crate) fn terms(said: &Bound<'_, PyDict>) -> PyResult<Terms> {
+    let py = said.py();
+    let limit = text(said, "recorded_ratelimit")?;
+    let of_credit = text(said, "recorded_slice")?;
+    Ok(Terms {
+        kernel: text(said, "kernel")?,
+        names: pairs(inner(said, "names")?.as_ref(), |name| name.extract())?,
+        policy: policy(py, text(said, "recorded_policy")?.as_deref())?,
+        ratelimit: span(py, "recorded_ratelimit", limit.as_deref(), ratelimit)?,
+        slice: span(py, "recorded_slice", of_credit.as_deref(), slice)?,
+    })
+}
+
+/// What shall be otherwise, by keywords of Python's `predict`.
+pub(crate) fn wanted(asked: &Bound<'_, PyDict>) -> PyResult<Wanted> {
+    let py = asked.py();
+    let named = |name: &str| scheduler(name).map_err(|why| wrong(py, "scheduler", why));
+    let wanted = Wanted {
+        policy: policy(py, text(asked, "policy")?.as_deref())?,
+        scheduler: text(asked, "scheduler")?.as_deref().map(named).transpose()?,
+        ratelimit: span(py, "ratelimit", text(asked, "ratelimit")?.as_deref(), ratelimit)?,
+        slice: span(py, "slice", text(asked, "slice")?.as_deref(), slice)?,
+        cpus: item(asked, "cpus")?,
+        without: item(asked, "without")?.unwrap_or_default(),
+        add: pairs(inner(asked, "add")?.as_ref(), |count| count.extract())?,
+        pins: pairs(inner(asked, "pins")?.as_ref(), cpus)?,
+    };
+    Ok(wanted.before_policy())
 }

@@ -33,7 +33,8 @@ pub(crate) fn tune(
     let options = Options { seed, seeds, budget, threads: threads(jobs), max_time };
     let kept = Arc::clone(&problem.kept);
     let tuned = wait(py, progress, move |line| {
-        let tuned = search(kept.problem(), &options, &|p: Progress| line.progress(p.done, p.total))?;
+        let tuned =
+            search(kept.problem(), &options, &|p: Progress| line.progress(p.done, p.total))?;
         Ok(match &*kept {
             Kept::Recorded(problem) => Tuned { grade: Some(problem.grade), ..tuned },
             Kept::Scenario(_) => tuned,

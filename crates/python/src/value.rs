@@ -28,8 +28,8 @@ pub(crate) fn value(item: &Bound<'_, PyAny>) -> PyResult<Value> {
     if item.is_instance_of::<PyFloat>() {
         return Ok(Value::Float(item.extract()?));
     }
-    if let Ok(text) = item.cast::<PyString>() {
-        return Ok(Value::String(text.to_str()?.to_owned()));
+    if item.is_instance_of::<PyString>() {
+        return Ok(Value::String(item.extract()?));
     }
     if let Ok(dict) = item.cast::<PyDict>() {
         return Ok(Value::Table(table(dict)?));

@@ -10,6 +10,7 @@ mod effect;
 mod example;
 mod goals;
 mod guard;
+mod history;
 mod log;
 mod metrics;
 mod observe;

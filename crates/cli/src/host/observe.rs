@@ -20,6 +20,7 @@ use ratatui::crossterm::event;
 use serde_json::{Value, json};
 
 use super::dom0::is_dom0;
+use super::history::{HistoryArgs, Kept};
 use super::metrics::Metrics;
 use super::picture;
 use super::screen::{Next, Screen};
@@ -86,6 +87,8 @@ pub(crate) struct Observe {
     /// With --prometheus: series for each thread, too, not only for each VM
     #[arg(long, requires = "prometheus")]
     per_thread: bool,
+    #[command(flatten)]
+    history: HistoryArgs,
     /// Also draw the screen after the last interval into this file (SVG)
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -121,6 +124,7 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
         // What cannot be written is known before the time is spent.
         picture::check(path)?;
     }
+    let history = Kept::open(&args.history)?;
     let metrics = args.prometheus.map(|address| serve(address, args)).transpose()?;
     let signals = Signals::new().map_err(|error| Fail::Host(format!("signals: {error}")))?;
     if args.threads > THREADS_USUAL {
@@ -145,6 +149,8 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
         observer,
         diagnosis: Diagnosis::new(thresholds),
         metrics,
+        history,
+        notes: Vec::new(),
         signals,
         interval: of_wall(args.interval),
         end: match (args.once, args.duration) {
@@ -158,9 +164,14 @@ pub(crate) fn run(args: &Observe, global: &Global) -> Result<ExitCode, Fail> {
     // Lines need no screen, unless it is drawn at the end.
     let mut shown = (screen || args.svg.is_some()).then(Screen::default);
     let hurts = match &mut shown {
-        Some(shown) if screen => on_screen(&mut watch, shown)?,
-        shown => in_lines(&mut watch, shown.as_mut(), global)?,
+        Some(shown) if screen => on_screen(&mut watch, shown),
+        shown => in_lines(&mut watch, shown.as_mut(), global),
     };
+    watch.notes.drain(..).for_each(|text| out::note(&text));
+    if let Some(history) = watch.history.take() {
+        history.finish();
+    }
+    let hurts = hurts?;
     if let (Some(shown), Some(path)) = (&shown, &args.svg) {
         picture::write(shown, path)?;
     }
@@ -232,6 +243,9 @@ struct Watch {
     observer: Source,
     diagnosis: Diagnosis,
     metrics: Option<Metrics>,
+    history: Option<Kept>,
+    /// What there is to say when nothing is in the way on the terminal.
+    notes: Vec<String>,
     signals: Signals,
     interval: Wall,
     end: Option<Instant>,
@@ -271,6 +285,9 @@ impl Watch {
         if let Some(metrics) = &mut self.metrics {
             metrics.add(&snapshot, &findings);
         }
+        if let Some(history) = &mut self.history {
+            self.notes.extend(history.add(&snapshot, &findings));
+        }
         Ok(Some((snapshot, findings)))
     }
 }
@@ -302,6 +319,7 @@ fn in_lines(
     while let Some((snapshot, findings)) = watch.next(from, sleep)? {
         from = next_from(from, watch.interval);
         hurts = !findings.is_empty() || is_dark(&snapshot);
+        watch.notes.drain(..).for_each(|text| out::note(&text));
         if let Some(screen) = &mut drawn {
             screen.update(&snapshot, &findings);
         }
@@ -348,7 +366,9 @@ fn look(watch: &mut Watch, screen: &mut Screen, shown: &mut DefaultTerminal) -> 
             }
             Ok(Next::Stay)
         };
-        let Some((snapshot, findings)) = watch.next(from, keys)? else { return Ok(hurts) };
+        let Some((mut snapshot, findings)) = watch.next(from, keys)? else { return Ok(hurts) };
+        // Lines on the terminal would spoil the screen: the last one has its place there, and all are printed at the end.
+        snapshot.coverage_gaps.extend(watch.notes.last().cloned());
         from = next_from(from, watch.interval);
         hurts = !findings.is_empty() || is_dark(&snapshot);
         screen.update(&snapshot, &findings);

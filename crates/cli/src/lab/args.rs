@@ -9,7 +9,7 @@ use lowtail_play::report::{SECONDS, STARTS, Settings};
 /// Scheduler of the host for `--domain-xml` where the command names none.
 pub(super) const SCHEDULER: &str = "eevdf-6.12";
 
-/// Records kept of each case's schedule for `--perfetto`: 1 MiB, and seconds of most schedules.
+/// Records kept of each case's schedule for `--perfetto` and `--schedules`: 1 MiB, and seconds of most schedules.
 const RECORDS: usize = 1 << 16;
 
 /// Where a scenario is played.
@@ -148,9 +148,16 @@ pub(crate) struct LabRun {
     /// first seed, in the table, --json and the report
     #[arg(long)]
     pub(super) blame: bool,
+    /// Also write all tables into this directory, as Parquet files: rows, claims, distributions, schedules, queues, completions;
+    /// lowtail creates it. docs/reference/parquet.md has their columns
+    #[arg(long, value_name = "DIR")]
+    pub(super) parquet: Option<PathBuf>,
+    /// With --parquet: also the end of each case's schedule, and how much waited at the ports of its network
+    #[arg(long, requires = "parquet")]
+    pub(super) schedules: bool,
     /// Which link: A is that from the NIC of host A, to:A that from its switch; up:0, down:0
     /// and so on are those between switches. Repeat for more [default for --pcap: both
-    /// of the first host; for --perfetto: both of the first 32]
+    /// of the first host; for --perfetto and --schedules: both of the first 32]
     #[arg(long, value_name = "LINK")]
     pub(super) link: Vec<String>,
     /// Frames of each link to write at most, the first ones
@@ -361,22 +368,27 @@ impl LabCheck {
 }
 
 impl LabRun {
+    /// Whether schedules and queues are asked for.
+    fn records(&self) -> bool {
+        self.perfetto.is_some() || self.schedules
+    }
+
     /// What the simulator is asked for, on `jobs` threads.
     pub(super) fn options(&self, jobs: usize) -> RunOptions {
         let watch = Watch {
             links: self.link.clone(),
             frames: self.pcap.as_ref().map_or(0, |_| self.pcap_frames as usize),
-            queues: self.perfetto.is_some(),
+            queues: self.records(),
         };
         RunOptions {
             seed: self.seed,
             seeds: self.seeds,
             jobs,
             full: self.full,
-            record: if self.perfetto.is_some() { RECORDS } else { 0 },
+            record: if self.records() { RECORDS } else { 0 },
             cases: self.case.clone(),
             watch,
-            completions: self.completions.is_some(),
+            completions: self.completions.is_some() || self.parquet.is_some(),
             blame: self.blame,
         }
     }

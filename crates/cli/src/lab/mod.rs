@@ -16,6 +16,7 @@ mod guest;
 mod kernel;
 mod namespaces;
 mod networks;
+mod parquet;
 mod pcap;
 mod perfetto;
 mod run;

@@ -29,15 +29,15 @@ impl<'a> Schedules<'a> {
         Ok(Schedules { path, file: Some(file), writer: None })
     }
 
-    /// Writes the schedules of all cases, and lets go of what the cases recorded.
-    pub(super) fn take(&mut self, outcome: &mut Outcome) -> Result<(), Fail> {
-        for case in &mut outcome.cases {
-            let (recording, queues) = (case.recording.take(), std::mem::take(&mut case.queues));
+    /// Writes the schedules of all cases.
+    pub(super) fn take(&mut self, outcome: &Outcome) -> Result<(), Fail> {
+        for case in &outcome.cases {
+            let (recording, queues) = (&case.recording, &case.queues);
             if recording.is_none() && queues.is_empty() {
                 continue;
             }
             let title = format!("{}, case {}, seed {}", outcome.name, case.name, outcome.seed);
-            let added = self.add(recording.as_ref(), &queues, &title);
+            let added = self.add(recording.as_ref(), queues, &title);
             added.map_err(|error| cannot_write(self.path, &error))?;
         }
         Ok(())

@@ -9,6 +9,7 @@ use lowtail_lab::{Case, Error, Experiment, Outcome, Override, Progress, RunOptio
 
 use super::args::{LabRun, On, processors};
 use super::failure::{bug, failed};
+use super::parquet::Tables;
 use super::pcap::Frames;
 use super::perfetto::Schedules;
 use super::{booted, catalogue, dom0, domains, kernel};
@@ -45,6 +46,9 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
                 "--seeds is for the simulator; with --on {on} run it again with another --seed"
             )));
         }
+        if args.parquet.is_some() {
+            return Err(Fail::Usage("--parquet is for the simulator; leave out --on".to_string()));
+        }
         check_choice(args, &experiments, &args.options(1))?;
     }
     match &args.on {
@@ -78,6 +82,7 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     check_choice(args, &experiments, &options)?;
     let mut schedules = schedules.map(Schedules::new).transpose()?;
     let mut frames = frames.map(Frames::new).transpose()?;
+    let mut tables = args.parquet.as_deref().map(Tables::new).transpose()?;
     let runs = |e: &Experiment| {
         let chosen = e.cases(args.full).iter().filter(|c| options.chosen(c)).count();
         chosen * usize::from(options.seeds.unwrap_or(e.file.seeds))
@@ -101,9 +106,13 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
             outcome.command = domains::command(args, outcome.seed);
         }
         before.set(before.get() + runs(experiment));
-        if let Some(schedules) = &mut schedules {
-            schedules.take(&mut outcome)?;
+        if let Some(tables) = &mut tables {
+            tables.take(&outcome)?;
         }
+        if let Some(schedules) = &mut schedules {
+            schedules.take(&outcome)?;
+        }
+        outcome.forget_recordings();
         if let Some(frames) = &mut frames {
             frames.take(&mut outcome)?;
         }
@@ -142,6 +151,11 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
         let cases = cases.map(|case| (case.name.as_str(), &case.completions[..]));
         completions.finish(&lowtail_lab::completions(cases))?;
         out::remark(global, &format!("completion times: {path}"));
+    }
+    if let Some(tables) = tables {
+        let path = lowtail_out::path(tables.dir);
+        tables.finish(&outcomes)?;
+        out::remark(global, &format!("tables as Parquet files: {path}"));
     }
     if let (Some(chart), [outcome]) = (chart, &outcomes[..]) {
         let path = lowtail_out::path(chart.path);
@@ -205,8 +219,11 @@ fn check_choice(
     if args.exact_clock && !matches!(args.on, On::Kernel | On::Dom0) {
         return usage("--exact-clock is about --on kernel and --on dom0".to_string());
     }
-    if !args.link.is_empty() && args.pcap.is_none() && args.perfetto.is_none() {
-        return usage("--link says where to look; give --pcap FILE or --perfetto FILE, too".into());
+    if !args.link.is_empty() && args.pcap.is_none() && args.perfetto.is_none() && !args.schedules {
+        return usage(
+            "--link says where to look; give --pcap FILE, --perfetto FILE or --schedules, too"
+                .into(),
+        );
     }
     let mut cases = Vec::new();
     for experiment in experiments {
