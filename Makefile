@@ -7,7 +7,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: build lab lab-full results fidelity predictions truth mended dom0 reference pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak churn scheduler-wide need-build need-bpf need-guest need-xen need-xen-build need-libvirt need-systemd need-test man clean
+.PHONY: wheel sdist python build lab lab-full results fidelity predictions truth mended dom0 reference pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak churn scheduler-wide need-build need-bpf need-guest need-xen need-xen-build need-libvirt need-systemd need-test man clean
 
 # Only the programs: lowtail, and the stand-in for a VM that the README starts.
 build: need-build need-bpf
@@ -161,6 +161,25 @@ scheduler-wide: need-test
 fuzz-keep:
 	@[ -n "$(TARGET)" ] || { echo "which one? make fuzz-keep TARGET=ledger" >&2; exit 2; }
 	cd fuzz && $(CARGO) +nightly fuzz cmin --fuzz-dir . $(TARGET)
+
+# The Python package: one wheel for Python 3.9 and later, with the command in it, below target/wheels. PROFILE=dev builds as the tests do.
+PROFILE ?= release
+wheel: need-build need-bpf $(PYTHON_ENV)/ready
+	$(CARGO) build --profile $(PROFILE) --locked -p lowtail $(if $(filter dev,$(PROFILE)),--features libvirt)
+	@mkdir -p crates/python/wheel-data/scripts target/wheels
+	@rm -f target/wheels/*.whl
+	cp target/$(subst dev,debug,$(PROFILE))/lowtail crates/python/wheel-data/scripts/lowtail
+	$(PYTHON_ENV)/bin/maturin build --profile $(PROFILE) --locked --quiet --manifest-path crates/python/Cargo.toml --out target/wheels
+
+# Its source, for who has Rust and another machine.
+sdist: $(PYTHON_ENV)/ready
+	$(PYTHON_ENV)/bin/maturin sdist --manifest-path crates/python/Cargo.toml --out target/wheels
+
+# The package's tests, in a Python that has the wheel, and no Rust on its path.
+python: wheel
+	python3 -m venv --clear target/python-clean
+	target/python-clean/bin/pip install --quiet --disable-pip-version-check target/wheels/*.whl -r scripts/python-package-requirements.txt
+	cd crates/python/tests && env -i HOME="$$HOME" PATH=/usr/bin:/bin ../../../target/python-clean/bin/python -m pytest -q -rs -p no:cacheprovider --durations 5
 
 man: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail

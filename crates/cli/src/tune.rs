@@ -123,8 +123,8 @@ fn of_recording(command: &Tune, global: &Global) -> Result<Tuned, Fail> {
     let input = TraceInput::with_cpu_hz(command.file.clone(), command.cpu_hz);
     let recording = predict::recording(&input, global)?;
     let mut recording = recording.map_err(|error| failed(error.into()))?;
-    let as_it_was = command.recorded.setup(&mut recording)?;
-    let as_it_was = as_it_was.map_err(|error| failed(error.into()))?;
+    let terms = command.recorded.terms()?;
+    let as_it_was = terms.setup(&mut recording).map_err(|error| failed(error.into()))?;
     let (goals, cost) = (command.goal.clone(), command.cost.clone());
     let problem = RecordedProblem::new(&recording, as_it_was, goals, cost, command.anyway);
     let problem = problem.map_err(failed)?;
@@ -159,6 +159,7 @@ fn failed(error: Error, file: &str) -> Fail {
             PredictError::Unsaid { .. }
             | PredictError::NoVm { .. }
             | PredictError::SameName { .. }
+            | PredictError::Senseless(_)
             | PredictError::NotXen { .. },
         ) => Fail::Usage(error.to_string()),
         Error::Predict(error) => Fail::Input(format!("{file}: {error}")),

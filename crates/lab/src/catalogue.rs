@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::embedded::{Embedded, experiments, read};
 use crate::error::{Error, nearest};
 use crate::experiment::Experiment;
+use crate::overrides::Override;
 
 impl Embedded {
     /// Reads it as an experiment.
@@ -12,7 +13,16 @@ impl Embedded {
     /// # Errors
     /// If it is not one; a test keeps this from happening to what is shipped.
     pub fn load(&self) -> Result<Experiment, Error> {
-        Experiment::parse(&format!("experiments/{}.toml", self.name), self.text, None)
+        self.load_with(&[])
+    }
+
+    /// The same with other values in place of some of its own.
+    ///
+    /// # Errors
+    /// If it is none any more with these.
+    pub fn load_with(&self, overrides: &[Override]) -> Result<Experiment, Error> {
+        let path = format!("experiments/{}.toml", self.name);
+        Experiment::parse_with(&path, self.text, None, overrides)
     }
 }
 
@@ -37,6 +47,14 @@ pub fn find(name: &str) -> Result<&'static Embedded, Error> {
 /// # Errors
 /// If it cannot be read, or is no scenario; the error names file, line and column.
 pub fn load(path: &Path) -> Result<Experiment, Error> {
+    load_with(path, &[])
+}
+
+/// The same with other values in place of some of the file's.
+///
+/// # Errors
+/// As [`load()`].
+pub fn load_with(path: &Path, overrides: &[Override]) -> Result<Experiment, Error> {
     let text = read(path)?;
-    Experiment::parse(&path.display().to_string(), &text, path.parent())
+    Experiment::parse_with(&path.display().to_string(), &text, path.parent(), overrides)
 }

@@ -45,6 +45,16 @@ pub enum Error {
         /// What is wrong, and what would be right.
         message: String,
     },
+    /// A piece of a run is missing.
+    #[error("{experiment}, case `{case}`: the piece by seed {seed} is missing")]
+    NoPiece {
+        /// The experiment.
+        experiment: String,
+        /// The case.
+        case: String,
+        /// The seed.
+        seed: u64,
+    },
     /// No scheduler has this name.
     #[error("no scheduler is called `{name}`; {hint}")]
     NoSuchScheduler {

@@ -16,6 +16,7 @@ use crate::file::ScenarioFile;
 use crate::limits;
 use crate::metric;
 use crate::options::RunOptions;
+use crate::overrides::Override;
 use crate::selection;
 use crate::tree::{self, Node};
 use crate::value::Tolerance;
@@ -67,6 +68,8 @@ pub struct Experiment {
     pub path: String,
     /// The scenario as written.
     pub file: ScenarioFile,
+    /// What has taken the place of values in the file.
+    pub overrides: Vec<Override>,
     cases: Vec<Case>,
     full_cases: Option<Vec<Case>>,
 }
@@ -77,14 +80,33 @@ impl Experiment {
     /// # Errors
     /// If it is no valid scenario; the error names file, line and column.
     pub fn parse(path: &str, text: &str, base: Option<&Path>) -> Result<Self, Error> {
-        Self::read(path, text, base).map_err(|trouble| match trouble {
+        Self::parse_with(path, text, base, &[])
+    }
+
+    /// The same with other values in place of some of the file's.
+    ///
+    /// # Errors
+    /// As [`Experiment::parse()`]. What is wrong with a new value is said of the place in the file that it takes.
+    pub fn parse_with(
+        path: &str,
+        text: &str,
+        base: Option<&Path>,
+        overrides: &[Override],
+    ) -> Result<Self, Error> {
+        Self::read(path, text, base, overrides).map_err(|trouble| match trouble {
             ExpandError::InScenario(fault) => fault.locate(path, text).into(),
             ExpandError::InOtherFile(error) => error,
         })
     }
 
-    fn read(path: &str, text: &str, base: Option<&Path>) -> Result<Self, ExpandError> {
+    fn read(
+        path: &str,
+        text: &str,
+        base: Option<&Path>,
+        overrides: &[Override],
+    ) -> Result<Self, ExpandError> {
         let mut root = tree::parse(text)?;
+        overrides.iter().try_for_each(|one| one.apply(&mut root))?;
         limits::check_texts(&root)?;
         claim_each(&mut root, text.len())?;
         let mut normal = root.clone();
@@ -100,7 +122,8 @@ impl Experiment {
             full.then(|| case::expand(&root, text.len(), true, &mut costs)).transpose()?;
         let stem = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let name = file.name.clone().or(stem).unwrap_or_default();
-        let experiment = Experiment { name, path: path.to_string(), file, cases, full_cases };
+        let (path, overrides) = (path.to_string(), overrides.to_vec());
+        let experiment = Experiment { name, path, file, overrides, cases, full_cases };
         experiment.check(&root)?;
         Ok(experiment)
     }
@@ -144,6 +167,7 @@ impl Experiment {
             name: self.name.clone(),
             path: self.path.clone(),
             file: self.file.clone(),
+            overrides: self.overrides.clone(),
             cases: changed(&self.cases),
             full_cases: self.full_cases.as_ref().map(changed),
         }

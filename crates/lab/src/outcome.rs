@@ -13,6 +13,7 @@ use crate::metric::TimeUnit;
 use crate::network::blame::QueueBlame;
 use crate::network::outcome::{Captured, Completion, NetworkOutcome, QueueTrack};
 use crate::options::RunOptions;
+use crate::overrides::Override;
 use crate::quoted::quoted;
 use crate::row::Row;
 use crate::score::Score;
@@ -117,6 +118,8 @@ impl Outcome {
         let full_flag = if full { " --full" } else { "" };
         let chosen: String =
             options.cases.iter().map(|case| format!(" --case {}", quoted(case))).collect();
+        let set = |one: &Override| format!(" --set {}", quoted(&one.to_string()));
+        let overrides: String = experiment.overrides.iter().map(set).collect();
         let seeds = options.seeds.unwrap_or(file.seeds);
         let seeds_flag = options.seeds.map(|n| format!(" --seeds {n}")).unwrap_or_default();
         Outcome {
@@ -128,7 +131,9 @@ impl Outcome {
             seeds,
             full,
             frontier: file.frontier.clone(),
-            command: format!("lowtail lab run {what} --seed {seed}{seeds_flag}{full_flag}{chosen}"),
+            command: format!(
+                "lowtail lab run {what} --seed {seed}{seeds_flag}{full_flag}{overrides}{chosen}"
+            ),
             unit: file.unit,
             show: file.show.clone(),
             rows,

@@ -13,6 +13,7 @@ use crate::metric::TimeUnit;
 use crate::network::watch::Watch;
 use crate::options::RunOptions;
 use crate::outcome::{CaseOutcome, CaseResult, Outcome, Recording};
+use crate::piece;
 use crate::pool::{self, Progress};
 use crate::queue_blame;
 use crate::row::{Row, latency_figures, tail};
@@ -37,51 +38,14 @@ pub fn run(
     progress: &dyn Fn(Progress),
 ) -> Result<Outcome, Error> {
     let cases = experiment.chosen(options)?;
-    let seed = options.seed.unwrap_or(experiment.file.seed);
-    let unit = experiment.file.unit;
-    let windows = experiment.file.uses("cpus_used_in_window");
-    let keep = KeepOptions {
-        record: options.record,
-        windows,
-        watch: Some(&options.watch),
-        completions: options.completions,
-        blame: options.blame,
-        experiment: &experiment.name,
-    };
-    let seeds = usize::from(options.seeds.unwrap_or(experiment.file.seeds));
+    let (seed, seeds) = piece::seeds(experiment, options);
     let nth = |i: usize| seed.wrapping_add((i % seeds) as u64);
-    let one = |i: usize| run_case(cases[i / seeds], nth(i), unit, &keep);
+    let one = |i: usize| piece::simulate(experiment, options, cases[i / seeds], nth(i));
     let results = pool::run(cases.len() * seeds, options.jobs, progress, one);
     let results = results.map_err(|(i, message)| {
-        let (experiment, case) = (experiment.name.clone(), cases[i / seeds].name.clone());
-        Error::Simulator { experiment, case, seed: nth(i), message }
+        piece::failed(experiment, &cases[i / seeds].name, nth(i), message)
     })?;
-    let rows_of = |nth: usize| {
-        results.iter().skip(nth).step_by(seeds).flat_map(|result| result.rows.clone()).collect()
-    };
-    let each: Vec<Vec<Row>> =
-        if seeds > 1 { (0..seeds).map(rows_of).collect() } else { Vec::new() };
-    Ok(Outcome::new(experiment, options, seed, means(results, seeds), &each))
-}
-
-/// One result for each case, of which `results` has one for each seed.
-fn means(results: Vec<CaseResult>, seeds: usize) -> Vec<CaseResult> {
-    if seeds == 1 {
-        return results;
-    }
-    let mut results = results.into_iter();
-    let mut cases = Vec::new();
-    while let Some(first) = results.next() {
-        let CaseResult { rows, case } = first;
-        let mut of_rows: Vec<Vec<Row>> = rows.into_iter().map(|row| vec![row]).collect();
-        for other in results.by_ref().take(seeds - 1) {
-            for (of_row, row) in of_rows.iter_mut().zip(other.rows) {
-                of_row.push(row);
-            }
-        }
-        cases.push(CaseResult { rows: of_rows.into_iter().map(Row::mean).collect(), case });
-    }
-    cases
+    Ok(piece::joined(experiment, options, results))
 }
 
 /// What is kept of a run besides its figures.

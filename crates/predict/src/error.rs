@@ -51,6 +51,9 @@ pub enum Error {
         /// The option that asks it.
         option: &'static str,
     },
+    /// What is asked makes no sense here.
+    #[error("{0}")]
+    Senseless(String),
     /// It has no such thread.
     #[error("the recording has no thread `{}`; {hint}", lowtail_out::name(name))]
     NoThread {

@@ -1,6 +1,7 @@
 //! A recording that is run anew under the policy of each point.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use lowtail_control::policy::Policy;
@@ -34,8 +35,9 @@ const BUDGET: (u64, u64) = (120, 600);
 
 /// A recording, with goals for its VMs.
 #[derive(Debug)]
-pub struct RecordedProblem<'a> {
-    recording: &'a Recording,
+pub struct RecordedProblem<R> {
+    /// A reference to it, or an `Arc`.
+    recording: R,
     as_it_was: Setup,
     goals: Vec<Goal>,
     cost: Option<Cost>,
@@ -48,13 +50,13 @@ pub struct RecordedProblem<'a> {
     models: Mutex<BTreeMap<u64, Arc<Model>>>,
 }
 
-impl<'a> RecordedProblem<'a> {
+impl<R: Deref<Target = Recording>> RecordedProblem<R> {
     /// For `recording`, made under `as_it_was`. Without a `cost` it is the work of all VMs without a goal of latency.
     ///
     /// # Errors
     /// If a goal or the cost is of no VM, or of one with too few wake-ups, or the recording is not to be trusted and is not to be used `anyway`.
     pub fn new(
-        recording: &'a Recording,
+        recording: R,
         as_it_was: Setup,
         goals: Vec<Goal>,
         cost: Option<Cost>,
@@ -69,11 +71,11 @@ impl<'a> RecordedProblem<'a> {
                 lowtail_out::name(&cost.name)
             )));
         }
-        let model = Model::new(recording, &as_it_was)?;
+        let model = Model::new(&recording, &as_it_was)?;
         let replayed = replay(&model, recording.events, 0)?;
-        let comparison = Comparison::new(recording, &model, &replayed);
+        let comparison = Comparison::new(&recording, &model, &replayed);
         let grade = Grade::of(&comparison);
-        let names = &recording.host.vms;
+        let names = recording.host.vms.clone();
         let none = |option, name: &str| Error::NoSuch {
             option,
             name: name.to_owned(),
@@ -141,7 +143,7 @@ impl<'a> RecordedProblem<'a> {
         };
         let most = costly().map(|vm| vm.simulated.cpu_percent).fold(0.0, f64::max);
         if let Some(terms) = xen_terms(&self.as_it_was.scheduler) {
-            let xen = XenKeys::new(self.recording, terms, [&goal, &cost], most);
+            let xen = XenKeys::new(&self.recording, terms, [&goal, &cost], most);
             self.knobs = Knobs::Xen(xen);
             return Ok(());
         }
@@ -176,7 +178,7 @@ impl<'a> RecordedProblem<'a> {
     fn state(&self, model: &Model, text: &str) -> Option<String> {
         let policy = Policy::parse("a point", text).ok()?;
         let mut model = model.clone();
-        put_in_force(&mut model, self.recording, &policy);
+        put_in_force(&mut model, &self.recording, &policy);
         let config = &model.config;
         let vms: Vec<_> = config.vms.iter().map(|vm| (&vm.threads, vm.weight)).collect();
         Some(format!("{:?} {:?} {vms:?}", config.scheduler, config.cgroups))
@@ -196,7 +198,7 @@ impl<'a> RecordedProblem<'a> {
             return Ok(Arc::clone(model));
         }
         let model =
-            Arc::new(Model::new(self.recording, &Setup { seed, ..self.as_it_was.clone() })?);
+            Arc::new(Model::new(&self.recording, &Setup { seed, ..self.as_it_was.clone() })?);
         self.models.lock().expect("nobody panics with it").insert(seed, Arc::clone(&model));
         Ok(model)
     }
@@ -204,7 +206,7 @@ impl<'a> RecordedProblem<'a> {
     /// Runs a model, and gives its figures.
     fn run(&self, model: &Model, seed: u64, notes: Vec<String>) -> Result<Measured, Error> {
         let replayed = replay(model, self.recording.events, seed)?;
-        let vms = Comparison::new(self.recording, model, &replayed).vms;
+        let vms = Comparison::new(&self.recording, model, &replayed).vms;
         let goals = self.goals.iter().map(|goal| {
             let of = vms.iter().filter(|vm| goal.is_of(&vm.name));
             let figure = |figures: &Figures| goal.figure(figures);
@@ -229,7 +231,7 @@ impl<'a> RecordedProblem<'a> {
     }
 }
 
-impl Problem for RecordedProblem<'_> {
+impl<R: Deref<Target = Recording> + Sync> Problem for RecordedProblem<R> {
     fn goals(&self) -> &[Goal] {
         &self.goals
     }
@@ -258,7 +260,7 @@ impl Problem for RecordedProblem<'_> {
         let mut model = Model::clone(&*self.model(run.seed)?);
         let mut notes = Vec::new();
         if point.keys() > 0 {
-            match self.knobs.apply(point, &mut model, self.recording) {
+            match self.knobs.apply(point, &mut model, &self.recording) {
                 Some(said) => notes = said,
                 None => return Ok(None),
             }
@@ -285,9 +287,9 @@ impl Problem for RecordedProblem<'_> {
     fn limits(&self, strains: &[f64]) -> Result<Vec<String>, Error> {
         let without = |without: &[String], policy: Option<&str>| {
             let setup = Setup { without: without.to_vec(), ..self.as_it_was.clone() };
-            let mut model = Model::new(self.recording, &setup)?;
+            let mut model = Model::new(&self.recording, &setup)?;
             if let Some(policy) = policy.and_then(|text| Policy::parse("a limit", text).ok()) {
-                put_in_force(&mut model, self.recording, &policy);
+                put_in_force(&mut model, &self.recording, &policy);
             }
             self.run(&model, 0, Vec::new())
         };

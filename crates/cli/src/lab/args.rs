@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lowtail_lab::{RunOptions, Watch};
+use lowtail_lab::{Override, RunOptions, Watch};
 use lowtail_play::report::{SECONDS, STARTS, Settings};
 
 /// Scheduler of the host for `--domain-xml` where the command names none.
@@ -93,6 +93,9 @@ pub(crate) struct LabRun {
     /// Run each case with N seeds in a row, and show means
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(super) seeds: Option<u16>,
+    /// Set a value in place of the file's, such as host.pcpus=4, case.0.name=x or 'duration=10s'; repeat for more
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["all", "domain_xml"])]
+    pub(super) set: Vec<Override>,
     /// Where to run: simulator; or kernel, which also plays the scenario with threads in control
     /// groups of this host; or xen, with guests of a Xen 4.20 that lowtail boots under QEMU, or xen=4.17; or dom0,
     /// with guests of the Xen of which this is the control domain. kernel and dom0 need root; none of them writes a report

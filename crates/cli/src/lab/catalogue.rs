@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lowtail_lab::Experiment;
+use lowtail_lab::{Experiment, Override};
 use serde_json::{Value, json};
 
 use crate::exit::Fail;
@@ -11,10 +11,15 @@ use crate::out;
 
 /// What ends in `.toml` or contains a `/` is a path, all else a name of the catalogue.
 pub(super) fn load(name: &str) -> Result<Experiment, Fail> {
+    load_with(name, &[])
+}
+
+/// The same with other values in place of some of the file's.
+pub(super) fn load_with(name: &str, overrides: &[Override]) -> Result<Experiment, Fail> {
     if name.ends_with(".toml") || name.contains('/') {
-        return Ok(lowtail_lab::load(Path::new(name))?);
+        return Ok(lowtail_lab::load_with(Path::new(name), overrides)?);
     }
-    Ok(lowtail_lab::find(name)?.load()?)
+    Ok(lowtail_lab::find(name)?.load_with(overrides)?)
 }
 
 /// Prints the experiments.

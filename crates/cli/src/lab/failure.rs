@@ -14,7 +14,7 @@ impl From<Error> for Fail {
             | Error::NoSuchLink { .. } => Fail::Usage(message),
             Error::File(file) if file.is_hosts => Fail::Host(message),
             Error::At(_) | Error::File(_) => Fail::Input(message),
-            Error::Simulator { .. } => Fail::Bug(message),
+            Error::Simulator { .. } | Error::NoPiece { .. } => Fail::Bug(message),
         }
     }
 }

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_lab::{Case, Error, Experiment, Outcome, Progress, RunOptions};
+use lowtail_lab::quoted::quoted;
+use lowtail_lab::{Case, Error, Experiment, Outcome, Override, Progress, RunOptions};
 
 use super::args::{LabRun, On, processors};
 use super::failure::{bug, failed};
@@ -33,7 +34,10 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
     };
     // All files are read before the first run: a mistake in the last shows at once. So does
     // a place that cannot be written to.
-    let read = |name: &&str| if machines { domains::load(args) } else { catalogue::load(name) };
+    let read = |name: &&str| match machines {
+        true => domains::load(args),
+        false => catalogue::load_with(name, &args.set),
+    };
     let experiments = names.iter().map(read).collect::<Result<Vec<_>, Fail>>()?;
     if args.on != On::Simulator {
         if args.seeds.is_some() {
@@ -96,7 +100,7 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
         let outcome = lowtail_lab::run(experiment, &options, &report);
         let mut outcome = outcome.map_err(|error| match (machines, &error) {
             (true, &Error::Simulator { seed, .. }) => bug(&error, &domains::command(args, seed)),
-            _ => failed(error, name, args.full),
+            _ => failed(error, &format!("{name}{}", set(args)), args.full),
         })?;
         if machines {
             outcome.command = domains::command(args, outcome.seed);
@@ -189,7 +193,14 @@ fn command(args: &LabRun, option: &str) -> String {
     let full = if args.full { " --full" } else { "" };
     let seed = args.seed.map(|seed| format!(" --seed {seed}")).unwrap_or_default();
     let seeds = args.seeds.map(|seeds| format!(" --seeds {seeds}")).unwrap_or_default();
-    format!("lowtail lab run {names}{full}{seed}{seeds} {option} FILE")
+    let set = set(args);
+    format!("lowtail lab run {names}{full}{seed}{seeds}{set} {option} FILE")
+}
+
+/// What is set in place of the file's, as options.
+fn set(args: &LabRun) -> String {
+    let one = |one: &Override| format!(" --set {}", quoted(&one.to_string()));
+    args.set.iter().map(one).collect()
 }
 
 /// Whether the cases and links that are asked for exist and fit together.

@@ -10,14 +10,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use lowtail_control::manage::parse_cpus;
-use lowtail_control::policy::{Policy, Ratelimit};
+use lowtail_control::policy::Policy;
 use lowtail_engine::Duration;
-use lowtail_host::sched::fair::{FairConfig, FairVersion};
-use lowtail_host::sched::small_first::SmallFirstConfig;
 use lowtail_host::{CpuSet, Pcpu, SchedulerConfig};
 use lowtail_predict::{
-    COPIES_MAX, Change, Error, FIT_MAX, Goal, Interrupts, Question, Recording, Setup, fit,
-    is_of_xen, predict, set_xen, xen_scheduler,
+    COPIES_MAX, Change, Error, FIT_MAX, Goal, Interrupts, Question, Recording, Setup, Wanted, fit,
+    predict, ratelimit, scheduler, slice,
 };
 
 use crate::exit::{self, Fail};
@@ -41,10 +39,10 @@ pub(crate) struct Predict {
     #[arg(long, value_name = "NAME", value_parser = scheduler)]
     scheduler: Option<SchedulerConfig>,
     /// Xen's rate limit (sched_ratelimit_us), such as 100us, or 0us for none
-    #[arg(long, value_name = "SPAN", value_parser = recorded::ratelimit)]
+    #[arg(long, value_name = "SPAN", value_parser = ratelimit)]
     ratelimit: Option<Duration>,
     /// Time slice of Xen's credit (sched_credit_tslice_ms), such as 5ms
-    #[arg(long, value_name = "SPAN", value_parser = recorded::slice)]
+    #[arg(long, value_name = "SPAN", value_parser = slice)]
     slice: Option<Duration>,
     /// Let the threads of a VM run on these CPUs only, such as web=0-3,8
     #[arg(long, value_name = "VM=CPUS", value_parser = pin)]
@@ -92,43 +90,6 @@ pub(crate) struct Predict {
     /// Predict even if the simulator does not agree with the recording
     #[arg(long)]
     anyway: bool,
-}
-
-fn scheduler(text: &str) -> Result<SchedulerConfig, String> {
-    let fair = |version| Ok(SchedulerConfig::Fair(FairConfig::new(version)));
-    match text {
-        "eevdf-6.6" => fair(FairVersion::Linux66),
-        "eevdf-6.12" => fair(FairVersion::Linux612),
-        "eevdf-6.18" => fair(FairVersion::Linux618),
-        "cfs-5.4" => fair(FairVersion::Linux54),
-        "cfs-6.1" => fair(FairVersion::Linux61),
-        "small-first" => Ok(SchedulerConfig::SmallFirst(SmallFirstConfig::default())),
-        "null" => Ok(SchedulerConfig::Null),
-        name => xen_scheduler(name).ok_or_else(|| {
-            let known = "eevdf-6.6, eevdf-6.12, eevdf-6.18, cfs-5.4, cfs-6.1, small-first, null, credit, credit2, or of another release \
-                         of Xen, such as credit2-4.8 or credit2-mended";
-            known.to_owned()
-        }),
-    }
-}
-
-/// The scheduler of the prediction: that of `--scheduler`, with the rate limit of `--ratelimit` and the slice of `--slice`.
-fn scheduler_of(
-    command: &Predict,
-    recorded: &SchedulerConfig,
-    is_xen: bool,
-) -> Result<SchedulerConfig, Fail> {
-    let mut scheduler = command.scheduler.clone().unwrap_or_else(|| recorded.clone());
-    if is_of_xen(&scheduler) && !is_xen {
-        let why =
-            "--scheduler: credit, credit2 and null are Xen's, and the recording is of a Linux host";
-        return Err(Fail::Usage(why.to_owned()));
-    }
-    if command.ratelimit.is_some() || command.slice.is_some() {
-        set_xen(&mut scheduler, command.ratelimit, command.slice)
-            .map_err(|why| Fail::Usage(format!("--ratelimit, --slice: {why}")))?;
-    }
-    Ok(scheduler)
 }
 
 fn pin(text: &str) -> Result<(String, CpuSet), String> {
@@ -230,16 +191,8 @@ pub(crate) fn run(command: &Predict, global: &Global) -> Result<ExitCode, Fail> 
     // Where it cannot be written is said before the work is done.
     let report = command.report.as_deref().map(out::TextFile::new).transpose()?;
     let policy = command.policy.as_deref().map(Policy::read).transpose();
-    let mut policy = policy.map_err(|error| Fail::Input(error.to_string()))?;
-    if let Some(policy) = &mut policy {
-        // What the command line says goes before the file.
-        if command.ratelimit.is_some() {
-            policy.xen.ratelimit = Ratelimit::Keep;
-        }
-        if command.slice.is_some() {
-            policy.xen.slice_ms = None;
-        }
-    }
+    let policy = policy.map_err(|error| Fail::Input(error.to_string()))?;
+    let terms = command.recorded.terms()?;
     let file = lowtail_out::path(&command.input.file).to_string();
     let failed = |error: Error| match error {
         Error::NoVm { .. }
@@ -247,30 +200,28 @@ pub(crate) fn run(command: &Predict, global: &Global) -> Result<ExitCode, Fail> 
         | Error::SameName { .. }
         | Error::NotXen { .. }
         | Error::Unsaid { .. }
+        | Error::Senseless(_)
         | Error::FewWakeups { .. } => Fail::Usage(error.to_string()),
         error => Fail::Input(format!("{file}: {error}")),
     };
     let mut recording = recording(&command.input, global)?.map_err(failed)?;
-    let as_it_was = command.recorded.setup(&mut recording)?.map_err(failed)?;
+    let as_it_was = terms.setup(&mut recording).map_err(failed)?;
     recording.set_interrupts(&said(command)).map_err(failed)?;
-    let is_xen = recording.host.xen.is_some();
-    let setup = Setup {
-        scheduler: scheduler_of(command, &as_it_was.scheduler, is_xen)?,
+    let wanted = Wanted {
+        policy,
+        scheduler: command.scheduler.clone(),
+        ratelimit: command.ratelimit,
+        slice: command.slice,
         cpus: command.cpus,
         without: command.without.clone(),
         add,
         pins: command.pin.clone(),
-        seed: 0,
     };
-    let is_changed = command.scheduler.is_some()
-        || command.ratelimit.is_some()
-        || command.slice.is_some()
-        || command.cpus.is_some()
-        || !command.without.is_empty()
-        || !setup.add.is_empty()
-        || !command.pin.is_empty();
-    let change = Change { setup: is_changed.then_some(setup), policy: policy.as_ref() };
-    if command.perfetto_predicted.is_some() && !is_changed && policy.is_none() {
+    // What the command line says goes before the file.
+    let wanted = wanted.before_policy();
+    let change = wanted.change(&recording, &as_it_was).map_err(failed)?;
+    let is_changed = change.setup.is_some() || change.policy.is_some();
+    if command.perfetto_predicted.is_some() && !is_changed {
         let why = "--perfetto-predicted: nothing is changed, so that nothing is predicted";
         return Err(Fail::Usage(why.to_owned()));
     }

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lowtail_control::policy::Policy;
 use lowtail_engine::Duration;
-use lowtail_predict::{Error, Recording, Setup, recorded_scheduler, set_xen};
-use lowtail_xen::{RATELIMIT_US, TIMESLICE_MS};
+use lowtail_predict::{Terms, ratelimit, slice};
 
 use crate::exit::Fail;
 
@@ -31,23 +30,13 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// Tells `recording` what is said of it, and gives its host as it was.
-    pub(crate) fn setup(&self, recording: &mut Recording) -> Result<Result<Setup, Error>, Fail> {
+    /// What is said here.
+    pub(crate) fn terms(&self) -> Result<Terms, Fail> {
         let policy = self.recorded_policy.as_deref().map(Policy::read).transpose();
         let policy = policy.map_err(|error| Fail::Input(error.to_string()))?;
-        let said = recording.rename(&self.name).and_then(|()| match &policy {
-            Some(policy) => recording.set_policy(policy),
-            None => Ok(()),
-        });
-        let scheduler =
-            said.and_then(|()| recorded_scheduler(&recording.host, self.kernel.as_deref()));
-        let mut scheduler = match scheduler {
-            Ok(scheduler) => scheduler,
-            Err(error) => return Ok(Err(error)),
-        };
-        set_xen(&mut scheduler, self.recorded_ratelimit, self.recorded_slice)
-            .map_err(|why| Fail::Usage(format!("--recorded-ratelimit, --recorded-slice: {why}")))?;
-        Ok(Ok(Setup::new(scheduler)))
+        let (kernel, names) = (self.kernel.clone(), self.name.clone());
+        let (ratelimit, slice) = (self.recorded_ratelimit, self.recorded_slice);
+        Ok(Terms { kernel, names, policy, ratelimit, slice })
     }
 
     /// An option that is given, if any is: they are about recordings.
@@ -67,22 +56,4 @@ fn name(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(domain, name)| !domain.is_empty() && !name.is_empty());
     let (domain, name) = pair.ok_or("a domain and its name, such as d1=web")?;
     Ok((domain.to_owned(), name.to_owned()))
-}
-
-/// A rate limit that Xen takes.
-pub(super) fn ratelimit(text: &str) -> Result<Duration, String> {
-    let span: Duration = text.parse().map_err(|error| format!("{error}"))?;
-    let us = |us: &u32| Duration::from_us((*us).into());
-    let all = us(RATELIMIT_US.start())..=us(RATELIMIT_US.end());
-    let is_right = span.is_zero() || all.contains(&span);
-    is_right.then_some(span).ok_or_else(|| "0us (none), or 100us to 500ms".to_owned())
-}
-
-/// A time slice that Xen takes.
-pub(super) fn slice(text: &str) -> Result<Duration, String> {
-    let span: Duration = text.parse().map_err(|error| format!("{error}"))?;
-    let ms = |ms: &u32| Duration::from_ms((*ms).into());
-    let all = ms(TIMESLICE_MS.start())..=ms(TIMESLICE_MS.end());
-    let is_right = span.as_ps().is_multiple_of(ms(&1).as_ps()) && all.contains(&span);
-    is_right.then_some(span).ok_or_else(|| "whole milliseconds from 1ms to 1s".to_owned())
 }

@@ -10,6 +10,7 @@ mod ends;
 mod pins;
 mod play;
 mod standin;
+mod verified;
 
 use std::time::Duration;
 
@@ -47,10 +48,11 @@ fn main() {
         "pins" => pins::pins(),
         "hidden" => pins::hidden(),
         "callbacks" => callbacks(),
+        "verified" => verified::verified(),
         "beside" => beside::beside(),
         _ => panic!(
             "`{group}`: latency, shares, groups, hostile, loads, ends, leaves, killed, crowd, hotplug, starved, idle, exits, \
-             extremes, paid, pins, hidden, callbacks or beside"
+             extremes, paid, pins, hidden, callbacks, verified or beside"
         ),
     };
     println!("{figures}");

@@ -5,6 +5,7 @@ mod claims;
 mod errors;
 mod kvm;
 mod mutations;
+mod pieces;
 mod report;
 mod runs;
 mod schema;

@@ -10,7 +10,7 @@ fn problem<'a>(
     recording: &'a Recording,
     goals: &[&str],
     cost: Option<&str>,
-) -> Result<RecordedProblem<'a>, Error> {
+) -> Result<RecordedProblem<&'a Recording>, Error> {
     let goals = goals.iter().map(|goal| goal.parse().unwrap()).collect();
     let cost = cost.map(|cost| cost.parse::<Cost>().unwrap());
     RecordedProblem::new(recording, as_it_was(recording), goals, cost, false)

@@ -6,7 +6,7 @@ use lowtail_tune::{Effort, Options, Point, Problem, RecordedProblem, Run, tune};
 
 use crate::hosts::{as_it_was, fifty};
 
-fn problem(recording: &lowtail_predict::Recording) -> RecordedProblem<'_> {
+fn problem(recording: &lowtail_predict::Recording) -> RecordedProblem<&lowtail_predict::Recording> {
     let goal = "web p99 <= 500us".parse().unwrap();
     let cost = "batch work".parse().unwrap();
     RecordedProblem::new(recording, as_it_was(recording), vec![goal], Some(cost), true).unwrap()
