@@ -94,9 +94,27 @@ impl Experiment {
         overrides: &[Override],
     ) -> Result<Self, Error> {
         Self::read(path, text, base, overrides).map_err(|trouble| match trouble {
-            ExpandError::InScenario(fault) => fault.locate(path, text).into(),
+            ExpandError::InScenario(mut fault) => {
+                fault.message += &Self::blamed(path, text, base, overrides);
+                fault.locate(path, text).into()
+            }
             ExpandError::InOtherFile(error) => error,
         })
+    }
+
+    /// Which of the values that took others' places is to blame that a scenario cannot be read, in words; the file shows another
+    /// value there. Nothing if the file itself is wrong.
+    fn blamed(path: &str, text: &str, base: Option<&Path>, overrides: &[Override]) -> String {
+        if overrides.is_empty() || Self::read(path, text, base, &[]).is_err() {
+            return String::new();
+        }
+        let alone =
+            |one: &&Override| Self::read(path, text, base, std::slice::from_ref(*one)).is_err();
+        let all: Vec<String> = match overrides.iter().find(alone) {
+            Some(one) => vec![one.to_string()],
+            None => overrides.iter().map(Override::to_string).collect(),
+        };
+        format!("; set was {}", lowtail_out::name(&all.join(", ")))
     }
 
     fn read(

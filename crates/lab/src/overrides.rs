@@ -123,11 +123,16 @@ mod tests {
 
     #[test]
     fn what_is_no_override() {
-        for bad in ["host.pcpus", "=4", "a..b=1", "a\nb=1", "a = 1\nb=2"] {
+        for bad in ["host.pcpus", "=4", "a..b=1", "a\nb=1"] {
             assert!(bad.parse::<Override>().is_err(), "{bad}");
         }
-        let mut root = tree::parse("n = 5").unwrap();
+        let lines: Override = "a = 1\nb=2".parse().unwrap();
         let within: Override = "n.x=1".parse().unwrap();
+        let mut root = tree::parse("n = 5").unwrap();
+        // A second line is no second key: all of it is the value, a text.
+        lines.apply(&mut root).unwrap();
+        assert_eq!(tree::at(&root, &["a"]).unwrap().get_ref().as_str(), Some("1\nb=2"));
+        assert!(tree::at(&root, &["b"]).is_none());
         assert!(within.apply(&mut root).is_err(), "a number has no parts");
     }
 

@@ -62,4 +62,4 @@ def scenario_text():
 
 @pytest.fixture
 def long_text():
-    return SCENARIO.format(duration="100000s")
+    return SCENARIO.format(duration="86400s")

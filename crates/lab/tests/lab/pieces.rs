@@ -35,7 +35,7 @@ fn means_of_pieces_are_those_of_a_run() {
     let options = RunOptions { seed: Some(11), seeds: Some(4), ..RunOptions::default() };
     let whole = run(&experiment, &options, &|_| ()).unwrap();
     let case = &experiment.cases(false)[0].name;
-    let of = |nth| Piece::run(&experiment, &options, case, 11 + nth).unwrap();
+    let of = |nth: u64| Piece::run(&experiment, &options, case, 11 + nth).unwrap();
     assert_eq!(Piece::mean((0..4).map(of).collect()), whole.rows);
     assert_eq!(Piece::mean(Vec::new()), []);
 }
@@ -78,6 +78,14 @@ fn what_is_wrong_with_a_value_is_said_of_its_place() {
     // SMALL begins with an empty line.
     let line = |of: &str| 1 + SMALL.lines().position(|line| line.starts_with(of)).unwrap();
     assert_eq!(wrong("host.pcpus=many").0, line("pcpus"));
+    // Of several the one is named that is to blame, of a file that is wrong itself none.
+    let words = ["vm.nap.count=2", "host.pcpus=many"];
+    let error = set(&words).unwrap_err().to_string();
+    assert!(error.ends_with("; set was host.pcpus=\"many\""), "{error}");
+    let damaged = SMALL.replace("pcpus", "pcpu");
+    let one: Override = "vm.nap.count=2".parse().unwrap();
+    let error = Experiment::parse_with("x.toml", &damaged, None, &[one]).unwrap_err().to_string();
+    assert!(!error.contains("set was"), "{error}");
     assert_eq!(wrong("duration=-1s").0, line("duration"));
     // What the file does not have stands where its table does.
     let (at, message) = wrong("host.pcpu=4");
