@@ -1,6 +1,7 @@
 //! Errors as exceptions of the package: `lowtail/errors.py` has their classes.
 
 use std::fmt::Display;
+use std::io;
 
 use lowtail_config_text::LocatedError;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
@@ -58,6 +59,11 @@ pub(crate) fn wrong(py: Python<'_>, kind: Kind, message: impl Display) -> PyErr 
 pub(crate) fn at(py: Python<'_>, kind: Kind, error: &LocatedError) -> PyErr {
     let place = (Some(error.file.as_str()), Some(error.line), Some(error.column));
     raise(py, kind, &error.to_string(), place)
+}
+
+/// An error of the host's about a file: `FileNotFoundError`, `PermissionError` and so on, as Python raises them.
+pub(crate) fn os(file: &str, error: &io::Error) -> PyErr {
+    PyOSError::new_err((error.raw_os_error(), error.to_string(), file.to_owned()))
 }
 
 /// An error of the simulator's crate.

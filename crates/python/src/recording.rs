@@ -7,7 +7,6 @@ use std::sync::Arc;
 use lowtail_arrow::trace;
 use lowtail_predict::Recording as Schedule;
 use lowtail_trace::{Latency, Layout, Options, Races};
-use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -41,7 +40,7 @@ impl Recording {
     fn failed(&self, py: Python<'_>, failed: Failed) -> PyErr {
         match failed {
             Failed::Open(error) => {
-                PyOSError::new_err((error.raw_os_error(), error.to_string(), self.shown()))
+                error::os(&self.shown(), &error)
             }
             Failed::Trace(error) => {
                 error::wrong(py, Kind::Recording, format!("{}: {error}", self.shown()))

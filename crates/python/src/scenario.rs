@@ -79,6 +79,7 @@ impl Scenario {
     ) -> PyResult<Self> {
         let (name, set) = (name_or_path.display().to_string(), overrides(set)?);
         if name.ends_with(".toml") || name.contains('/') {
+            std::fs::metadata(&name_or_path).map_err(|why| error::os(&name, &why))?;
             let text = py.detach(|| lowtail_lab::read_scenario(&name_or_path));
             let text = text.map_err(|error| error::lab(py, &error))?;
             return Self::parse(py, &name, text, name_or_path.parent(), &set);
