@@ -21,6 +21,15 @@ def _axes(ax: Any, **size: Any) -> Any:
     return pyplot.subplots(**size)[1]
 
 
+def _seconds(axis: Any) -> None:
+    """A logarithmic axis of times: 1, 2 and 5 of each decade, with ms and µs."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(EngFormatter(unit="s", sep=" "))
+    axis.set_minor_locator(NullLocator())
+
+
 def _columns(table: Any) -> dict:
     """Columns of a table as lists."""
     arrow = table.to_arrow() if isinstance(table, Table) else table
@@ -59,7 +68,8 @@ def latency(outcome: Outcome, cases: Optional[Sequence[str]] = None, ax: Any = N
         )
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_xlabel("latency (s)")
+    _seconds(ax.xaxis)
+    ax.set_xlabel("latency")
     ax.set_ylabel("share that is longer")
     ax.set_title(outcome.title)
     ax.legend(fontsize="small")
@@ -163,7 +173,7 @@ def blame(recording: "Recording | Table", most: int = 12, ax: Any = None) -> Any
     for y, of in enumerate(matrix):
         for x, ms in enumerate(of):
             if ms > 0:
-                ax.text(x, y, f"{ms:.3g}", ha="center", va="center", fontsize="small", color="white" if ms > greatest / 2 else "black")
+                ax.text(x, y, f"{ms:,.0f}" if ms >= 100 else f"{ms:.3g}", ha="center", va="center", fontsize="small", color="white" if ms > greatest / 2 else "black")
     ax.set_xlabel("who ran")
     ax.set_ylabel("who waited")
     ax.figure.colorbar(image, ax=ax, label="waited (ms)")
@@ -183,6 +193,8 @@ def pareto(tuned: Tuned, goal: int = 0, ax: Any = None) -> Any:
     ax.set_ylabel(name)
     if all(row[name] > 0 for row in rows):
         ax.set_yscale("log")
+        if " cpu " not in name:
+            _seconds(ax.yaxis)
     ax.legend(fontsize="small")
     ax.grid(True, alpha=0.3)
     return ax

@@ -72,23 +72,44 @@ class Target:
 
     figure: str
     ratio: float
+    #: The row, by its VM's name or its own; all rows of a case without it.
+    row: Optional[str] = None
 
     @classmethod
     def parse(cls, text: "str | Target") -> "Target":
-        """Of text such as ``p99 5%``."""
+        """Of text such as ``p99 5%`` or, of one row, ``web p99 5%``."""
         if isinstance(text, Target):
             return text
-        match = re.fullmatch(r"\s*([\w.]+)\s+([0-9.]+)\s*%\s*", text)
-        if not match or not 0 < float(match[2]) < 1000:
-            raise ArgumentError(f"ci: `{text}`: a figure and a part of its mean, such as `p99 5%`")
-        return cls(match[1], float(match[2]) / 100)
+        match = re.fullmatch(r"\s*(?:(\S.*?)\s+)?([\w.]+)\s+([0-9.]+)\s*%\s*", text)
+        try:
+            percent = float(match[3]) if match else 0.0
+        except ValueError:
+            percent = 0.0
+        if not match or not 0 < percent < 1000:
+            raise ArgumentError(f"ci: `{text}`: a figure and a part of its mean, such as `p99 5%` or `web p99 5%`")
+        return cls(match[2], percent / 100, match[1])
+
+    def of(self, name: str) -> bool:
+        """Whether it is about the row of this name, which is that of its case or ends with its VM's."""
+        return self.row is None or name == self.row or name.endswith("/" + self.row)
+
+    def known(self, rows: Rows) -> None:
+        """Refuses a figure or a row that a case does not have."""
+        names = [name for name, *_ in rows]
+        if not any(map(self.of, names)):
+            raise ArgumentError(f"ci: no row `{self.row}`; there is {', '.join(names)}")
+        figures = {figure for name, _, of, *_ in rows if self.of(name) for figure, _ in of}
+        # A distribution without values has no figures.
+        if figures and self.figure not in figures:
+            raise ArgumentError(f"ci: no figure `{self.figure}`; there is {', '.join(sorted(figures))}")
 
     def seeds(self, means: Rows, n: int) -> int:
         """How many seeds a case with these means over ``n`` needs, as far as can be told from these: ``n`` if they are enough."""
+        self.known(means)
         needed = n
         for name, _, figures, intervals, _, _ in means:
             for (figure, mean), half in zip(figures, intervals):
-                if figure != self.figure or mean == 0 or half <= self.ratio * abs(mean):
+                if not self.of(name) or figure != self.figure or mean == 0 or half <= self.ratio * abs(mean):
                     continue
                 # An interval becomes narrower with the root of the number.
                 needed = max(needed, math.ceil(n * (half / (self.ratio * abs(mean))) ** 2))
@@ -247,8 +268,8 @@ def sweep(
     :param full: the longer form.
     :param client: a ``distributed.Client``; without one, processes of this machine.
     :param workers: how many of these; as many as there are CPUs if it is not said.
-    :param ci: how narrow the 95 % confidence interval of a figure shall be, such as ``"p99 5%"``: a case whose interval is wider has more seeds,
-        up to ``seeds_max``; one whose is narrower has no more.
+    :param ci: how narrow the 95 % confidence interval of a figure shall be, such as ``"p99 5%"`` of all rows, or ``"web p99 5%"`` of one: a case whose
+        interval is wider has more seeds, up to ``seeds_max``; one whose is narrower has no more.
     :param seeds_max: see ``ci``.
     :param retries: how often Dask runs a task anew that failed.
     :param progress: as of :func:`run`.

@@ -39,9 +39,7 @@ impl Recording {
 
     fn failed(&self, py: Python<'_>, failed: Failed) -> PyErr {
         match failed {
-            Failed::Open(error) => {
-                error::os(&self.shown(), &error)
-            }
+            Failed::Open(error) => error::os(&self.shown(), &error),
             Failed::Trace(error) => {
                 error::wrong(py, Kind::Recording, format!("{}: {error}", self.shown()))
             }

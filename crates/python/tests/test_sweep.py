@@ -52,7 +52,13 @@ def test_more_seeds_where_it_is_wide(base):
 
 def test_what_is_no_sweep(base):
     assert Target.parse("p99 5%") == Target("p99", 0.05)
-    for bad in ("p99", "p99 5", "p99 -5%", "5%"):
+    assert Target.parse("web p99 5%") == Target("p99", 0.05, "web")
+    assert Target("p99", 0.05, "web").of("8 vCPUs/web") and not Target("p99", 0.05, "web").of("8 vCPUs/ueb")
+    with pytest.raises(lowtail.ArgumentError, match="no row `none`; there is both"):
+        lowtail.sweep(base, ci="none p99 5%", workers=1)
+    with pytest.raises(lowtail.ArgumentError, match="no figure `p98`; there is .*p99"):
+        lowtail.sweep(base, ci="p98 5%", workers=1)
+    for bad in ("p99", "p99 5", "p99 -5%", "5%", "p99 1.2.3%"):
         with pytest.raises(lowtail.ArgumentError):
             Target.parse(bad)
     with pytest.raises(lowtail.ArgumentError, match="a list of values"):
