@@ -7,7 +7,7 @@
 CARGO ?= cargo
 PYTHON_ENV := target/python
 
-.PHONY: wheel sdist python build lab lab-full results fidelity predictions truth mended dom0 reference pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak churn scheduler-wide need-build need-bpf need-guest need-xen need-xen-build need-libvirt need-systemd need-test man clean
+.PHONY: wheel sdist python rules build lab lab-full results fidelity predictions truth mended dom0 reference pictures test check prove fmt lint unit docs bench fuzz fuzz-keep soak churn scheduler-wide need-build need-bpf need-guest need-xen need-xen-build need-libvirt need-systemd need-test man clean
 
 # Only the programs: lowtail, and the stand-in for a VM that the README starts.
 build: need-build need-bpf
@@ -96,7 +96,12 @@ pictures: need-build need-bpf
 	$(CARGO) build --release --locked -p lowtail -p lowtail-standin
 	scripts/pictures
 
-test: need-test fmt lint unit docs prove
+test: need-test fmt lint unit python rules docs prove
+
+# Alerts and recording rules for Prometheus.
+rules:
+	$$(scripts/promtool) test rules docs/prometheus/lowtail.test.yml
+
 
 # Tests of properties that need neither root nor a guest; built as for `unit`, so that nothing is built twice.
 QUICK := allocations credit fair hostile io netback netback_allocations null schedulers small_first net net_allocations pcapng queues queues_allocations lab \
@@ -165,7 +170,7 @@ fuzz-keep:
 # The Python package: one wheel for Python 3.9 and later, with the command in it, below target/wheels. PROFILE=dev builds as the tests do.
 PROFILE ?= release
 wheel: need-build need-bpf $(PYTHON_ENV)/ready
-	$(CARGO) build --profile $(PROFILE) --locked -p lowtail $(if $(filter dev,$(PROFILE)),--features libvirt)
+	$(CARGO) build --profile $(PROFILE) --locked $(if $(filter dev,$(PROFILE)),--workspace --bins --features lowtail/libvirt,-p lowtail)
 	@mkdir -p crates/python/wheel-data/scripts target/wheels
 	@rm -f target/wheels/*.whl
 	cp target/$(subst dev,debug,$(PROFILE))/lowtail crates/python/wheel-data/scripts/lowtail
@@ -175,7 +180,8 @@ wheel: need-build need-bpf $(PYTHON_ENV)/ready
 sdist: $(PYTHON_ENV)/ready
 	$(PYTHON_ENV)/bin/maturin sdist --manifest-path crates/python/Cargo.toml --out target/wheels
 
-# The package's tests, in a Python that has the wheel, and no Rust on its path.
+# The package's tests, in a Python that has the wheel, and no Rust on its path. As `unit` builds, so that little is built twice.
+python: PROFILE = dev
 python: wheel
 	python3 -m venv --clear target/python-clean
 	target/python-clean/bin/pip install --quiet --disable-pip-version-check target/wheels/*.whl -r scripts/python-package-requirements.txt
