@@ -39,6 +39,7 @@ pub mod report;
 pub mod row;
 pub mod row_file;
 pub mod run;
+mod run_case;
 pub mod scheduler;
 pub mod schema;
 pub mod score;

@@ -7,7 +7,7 @@ use crate::options::RunOptions;
 use crate::outcome::{CaseOutcome, CaseResult, Outcome};
 use crate::pool;
 use crate::row::Row;
-use crate::run::{KeepOptions, run_case};
+use crate::run_case::{KeepOptions, run_case};
 
 /// One case by one seed.
 #[derive(Debug, Clone)]

@@ -68,9 +68,7 @@ impl Recording {
     }
 
     fn found(&self, py: Python<'_>) -> PyResult<&Arc<Latency>> {
-        self.latency.get_or_try_init(py, || {
-            Ok(Arc::new(self.read(py, |file, options| lowtail_trace::latency(file, options))?))
-        })
+        self.latency.get_or_try_init(py, || Ok(Arc::new(self.read(py, lowtail_trace::latency)?)))
     }
 
     fn of_latency(
@@ -157,7 +155,7 @@ impl Recording {
 
     /// What `lowtail trace info --json` prints, as a dict: span, pCPUs, domains, records by class, losses.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let info = self.read(py, |file, options| lowtail_trace::info(file, options))?;
+        let info = self.read(py, lowtail_trace::info)?;
         loaded(py, &info)
     }
 

@@ -6,7 +6,7 @@ use super::finding::Finding;
 use super::measure::Measure;
 use crate::experiment::Experiment;
 use crate::row::Row;
-use crate::run::{KeepOptions, run_case};
+use crate::run_case::{KeepOptions, run_case};
 
 /// The rows of these cases of `scenario`.
 ///
