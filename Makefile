@@ -167,10 +167,10 @@ fuzz-keep:
 	@[ -n "$(TARGET)" ] || { echo "which one? make fuzz-keep TARGET=ledger" >&2; exit 2; }
 	cd fuzz && $(CARGO) +nightly fuzz cmin --fuzz-dir . $(TARGET)
 
-# The Python package: one wheel for Python 3.9 and later, with the command in it, below target/wheels. PROFILE=dev builds as the tests do.
+# The Python package: one wheel for Python 3.9 and later, with the command in it, below target/wheels. PROFILE=dev has the command that the tests have.
 PROFILE ?= release
 wheel: need-build need-bpf $(PYTHON_ENV)/ready
-	$(CARGO) build --profile $(PROFILE) --locked $(if $(filter dev,$(PROFILE)),--workspace --bins --features lowtail/libvirt,-p lowtail)
+	$(CARGO) $(if $(filter dev,$(PROFILE)),test --no-run --workspace --locked --features lowtail/libvirt,build --profile $(PROFILE) --locked -p lowtail)
 	@mkdir -p crates/python/wheel-data/scripts target/wheels
 	@rm -f target/wheels/*.whl
 	cp target/$(subst dev,debug,$(PROFILE))/lowtail crates/python/wheel-data/scripts/lowtail
