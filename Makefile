@@ -169,16 +169,22 @@ fuzz-keep:
 
 # The Python package: one wheel for Python 3.9 and later, with the command in it, below target/wheels. PROFILE=dev has the command that the tests have.
 PROFILE ?= release
+wheel: WORK = target/wheels/work
 wheel: need-build need-bpf $(PYTHON_ENV)/ready
 	$(CARGO) $(if $(filter dev,$(PROFILE)),test --no-run --workspace --locked --features lowtail/libvirt,build --profile $(PROFILE) --locked -p lowtail)
-	@mkdir -p crates/python/wheel-data/scripts target/wheels
-	@rm -f target/wheels/*.whl
-	cp target/$(subst dev,debug,$(PROFILE))/lowtail crates/python/wheel-data/scripts/lowtail
-	$(PYTHON_ENV)/bin/maturin build --profile $(PROFILE) --locked --quiet --manifest-path crates/python/Cargo.toml --out target/wheels
+	@rm -rf target/wheels/*.whl $(WORK)
+	$(PYTHON_ENV)/bin/maturin build --profile $(PROFILE) --locked --quiet --out $(WORK)
+	@cd $(WORK) && ../../../$(PYTHON_ENV)/bin/wheel unpack *.whl >/dev/null
+	@set -e; for package in $(WORK)/lowtail-*/; do \
+		scripts=$$package/$$(basename $$package).data/scripts; mkdir -p $$scripts; \
+		strip -o $$scripts/lowtail target/$(subst dev,debug,$(PROFILE))/lowtail; \
+		$(PYTHON_ENV)/bin/wheel pack --dest-dir target/wheels $$package; \
+	done
+	@rm -rf $(WORK)
 
 # Its source, for who has Rust and another machine.
 sdist: $(PYTHON_ENV)/ready
-	$(PYTHON_ENV)/bin/maturin sdist --manifest-path crates/python/Cargo.toml --out target/wheels
+	$(PYTHON_ENV)/bin/maturin sdist --out target/wheels
 
 # The package's tests, in a Python that has the wheel, and no Rust on its path. As `unit` builds, so that little is built twice.
 python: PROFILE = dev

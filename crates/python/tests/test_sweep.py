@@ -142,9 +142,9 @@ def test_workers_die_and_come_late(scheduler, base):
 def test_what_is_not_simulation_is_little(scheduler, base):
     """Beyond simulation a sweep takes at most 5 % of what the workers compute."""
     client, address = scheduler
-    grid = {"vm.sleeper.workload.work": [f"{us}us" for us in range(20, 120)]}
-    # As long as those that outgrow a machine: a piece of a published experiment takes seconds.
-    base = base.with_values({"duration": "60s"})
+    grid = {"vm.sleeper.workload.work": [f"{us}us" for us in range(20, 60)]}
+    # A fifth of a second each. Those that outgrow a machine take longer: a piece of a published experiment takes seconds.
+    base = base.with_values({"duration": "200s"})
     process = worker(address)
     client.wait_for_workers(1)
     try:
