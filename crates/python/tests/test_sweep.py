@@ -173,3 +173,21 @@ def test_the_command_line(tmp_path, scenario_text):
     assert wrong.returncode == 3 and "pcpus" in wrong.stderr and "Traceback" not in wrong.stderr
     version = subprocess.run([sys.executable, "-m", "lowtail", "--version"], capture_output=True, text=True)
     assert version.returncode == 0 and "lowtail" in version.stdout
+
+
+def test_the_command_line_on_dask(scheduler, tmp_path, scenario_text):
+    """The same digest as on processes of this machine, and progress for nobody who does not look."""
+    client, address = scheduler
+    process = worker(address)
+    client.wait_for_workers(1)
+    path = tmp_path / "my.toml"
+    path.write_text(scenario_text)
+    words = [sys.executable, "-m", "lowtail", "sweep", str(path), "--grid", "vm.loop.count=1,2", "--seeds", "2", "--json"]
+    try:
+        on_dask = subprocess.run([*words, "--dask", address], capture_output=True, text=True, timeout=120)
+    finally:
+        kill(process)
+    here = subprocess.run([*words, "--jobs", "1"], capture_output=True, text=True, timeout=120)
+    assert (on_dask.returncode, here.returncode) == (0, 0), on_dask.stderr + here.stderr
+    assert json.loads(on_dask.stdout)["digest"] == json.loads(here.stdout)["digest"]
+    assert here.stderr == ""

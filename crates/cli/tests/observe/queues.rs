@@ -401,11 +401,12 @@ fn fills_tap(net: &Net, far: IpAddr, mut machine: TapProcess, address: [u8; 4]) 
     }
     assert!(part(&got, "vm b") > 0.9 && part(&got, "interface uplink") > 0.0, "{got:?}");
     assert!(part(&ahead, "vm b") > 0.9, "{ahead:?}");
-    // A packet that fits in has the whole ring ahead.
+    // A packet that fits in has the whole ring ahead, and never more. It has less where this host kept `b` from sending for a while, as
+    // `c` takes a hundredth of the ring each millisecond; that what is ahead fits the delay and the rate is asked below.
     let sum = |of: &Bytes| of.iter().map(|(_, bytes)| *bytes as f64).sum::<f64>();
     let frame = 1000.0 + 8.0 + 20.0 + 14.0;
     let mean = sum(&ahead) / packets as f64 / frame;
-    assert!(packets > 10 && (0.85 * RING..1.01 * RING).contains(&mean), "{packets}: {mean}");
+    assert!(packets > 10 && (0.6 * RING..1.01 * RING).contains(&mean), "{packets}: {mean}");
     // What was taken meanwhile is what is taken at all.
     let (meanwhile, all) = (sum(&ahead) / delay_s, sum(&got) / 2.5);
     assert!((0.85..1.15).contains(&(meanwhile / all)), "{meanwhile} and {all} bytes/s");
