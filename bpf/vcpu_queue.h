@@ -174,6 +174,15 @@ static __always_inline void late_in(__u64 queue, __u32 slot)
 }
 
 /*
+ * Whether @p may run on @cpu. A function of its own: for each place that reads such a pointer the kernel looks through all of its
+ * types by name, thrice, and again for each way on which its check comes there. That was half of the time that loading takes.
+ */
+__attribute__((noinline)) int may_run_on(struct task_struct *p __arg_trusted, __s32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+/*
  * The first of @queue that may run on @cpu, or the first behind it that has waited too long; NONE if there is none. With
  * OUT_OF_DATE, if others may go before it by now. Those behind the first are looked at only when one of them may have waited too
  * long.
@@ -198,7 +207,7 @@ __attribute__((noinline)) __u64 peek_eligible(__u64 queue, __u32 cpu, __u64 now)
 			at = late_at(slot);
 			late = lt_min(late, at);
 		}
-		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!may_run_on(p, cpu))
 			continue;
 		if (!left--)
 			break;
@@ -239,7 +248,7 @@ __attribute__((noinline)) int move(__u64 queue, __u32 slot, __u64 to, __u64 key)
 		 * and so its queue. The kernel ends a scheduler that gives a CPU who may not run there.
 		 */
 		if (to == SCX_DSQ_LOCAL &&
-		    !bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), p->cpus_ptr))
+		    !may_run_on(p, bpf_get_smp_processor_id()))
 			break;
 		scx_bpf_dsq_move_set_slice(&it, PARAMS->slice_ns);
 		if (to == SCX_DSQ_LOCAL) {
@@ -292,10 +301,9 @@ static __always_inline __u64 first_of(__u64 own, __u64 all, __u64 now)
 	return all != NOBODY && before(SLOT_OF_NEXT(all), SLOT_OF_NEXT(own), now) ? all : own;
 }
 
-static __always_inline __u64 better(__u64 next, __u64 queue, __u32 cpu, __u64 now)
+/* @next, or thread @slot of @queue if that goes before it. */
+static __always_inline __u64 better(__u64 next, __u64 queue, __u32 slot, __u64 now)
 {
-	__u32 slot = first_eligible(queue, cpu, now);
-
 	if (slot == NONE || (next != NOBODY && !before(slot, SLOT_OF_NEXT(next), now)))
 		return next;
 	return NEXT(queue, slot);
@@ -319,49 +327,69 @@ static __always_inline __u64 masks_of(__u32 cpu, __u32 i)
 	return c && !c->gone && i < MASK_WORDS ? c->masks[i] : 0;
 }
 
-/* Goes through the masks in @bits, those of word @i: @n is the bit. Low numbers are given first, and it ends early. */
+/* Goes through the masks in @bits, those of a word: @n is the bit. Low numbers are given first, and it ends early. */
 #define for_each_mask(n, bits) \
-	for (__u32 n = 0; n < 64 && (bits) >> n; n++) \
-		if ((bits) >> n & 1)
+	for_turns(n, 64) \
+		if (!((bits) >> (n & 63))) \
+			break; \
+		else if ((bits) >> (n & 63) & 1)
 
 /* What a look does with one queue is a function of its own, so that the kernel's check of the loop sees one way through it. */
-__attribute__((noinline)) __u64 look_at(__u64 next, __u64 queue, __u32 cpu, __u64 now)
+__attribute__((noinline)) __u64 look_at_large(__u64 next, __u64 queue, __u32 cpu, __u64 now)
 {
-	return better(next, queue, cpu, now);
+	return better(next, queue, first_eligible(queue, cpu, now), now);
 }
 
-static long look_word(__u32 i, struct look *look)
+/*
+ * The order of small ones is by when they are due, which stays as it is: none of them gets a new place, and so this does for who wakes
+ * as well, from where the kernel lets nobody be moved (since Linux 7.3 it refuses programs that might).
+ */
+__attribute__((noinline)) __u64 look_at_small(__u64 next, __u64 queue, __u32 cpu, __u64 now)
+{
+	return better(next, queue, peek_eligible(queue, cpu, now), now);
+}
+
+static long look_word_large(__u32 i, struct look *look)
 {
 	__u64 bits = masks_of(look->cpu, i);
+	__u32 n;
 
 	for_each_mask(n, bits)
-		look->next = look_at(look->next, QUEUE_OF(ALL + 64 * i + n, look->class),
-				     look->cpu, look->now);
+		look->next = look_at_large(look->next, QUEUE_OF(ALL + 64 * i + n, LT_LARGE),
+					   look->cpu, look->now);
 	return 0;
 }
 
-/* Who of @class that waits in a queue of a mask goes first on @cpu, and before @next. */
-__attribute__((noinline)) __u64 next_of_masks(__u64 next, __u32 cpu, __u32 class, __u64 now)
+static long look_word_small(__u32 i, struct look *look)
 {
-	struct look look = { .now = now, .next = next, .cpu = cpu, .class = class };
+	__u64 bits = masks_of(look->cpu, i);
+	__u32 n;
 
-	bpf_loop(mask_words(), look_word, &look, 0);
+	for_each_mask(n, bits)
+		look->next = look_at_small(look->next, QUEUE_OF(ALL + 64 * i + n, LT_SMALL),
+					   look->cpu, look->now);
+	return 0;
+}
+
+/* Who of the small ones that wait goes first on @cpu. */
+__attribute__((noinline)) __u64 next_small(__u32 cpu, __u64 now)
+{
+	struct look look = { .now = now, .cpu = cpu };
+
+	look.next = look_at_small(NOBODY, QUEUE_OF(cpu, LT_SMALL), cpu, now);
+	bpf_loop(mask_words(), look_word_small, &look, 0);
 	return look.next;
 }
 
-__attribute__((noinline)) __u64 next_small(__u32 cpu, __u64 now)
-{
-	__u64 next = better(NOBODY, QUEUE_OF(cpu, LT_SMALL), cpu, now);
-
-	return next_of_masks(next, cpu, LT_SMALL, now);
-}
-
+/* Who of all goes first on @cpu. */
 __attribute__((noinline)) __u64 next_of_all(__u32 cpu, __u64 now)
 {
-	__u64 next = next_small(cpu, now);
+	struct look look = { .now = now, .cpu = cpu };
 
-	next = better(next, QUEUE_OF(cpu, LT_LARGE), cpu, now);
-	return next_of_masks(next, cpu, LT_LARGE, now);
+	look.next = next_small(cpu, now);
+	look.next = look_at_large(look.next, QUEUE_OF(cpu, LT_LARGE), cpu, now);
+	bpf_loop(mask_words(), look_word_large, &look, 0);
+	return look.next;
 }
 
 /* Whether anybody waits in the queues of @place. */
@@ -374,6 +402,7 @@ __attribute__((noinline)) int anybody_at(__u32 place)
 static long anybody_word(__u32 i, struct look *look)
 {
 	__u64 bits = masks_of(look->cpu, i);
+	__u32 n;
 
 	for_each_mask(n, bits)
 		look->found |= anybody_at(ALL + 64 * i + n);
@@ -438,7 +467,7 @@ __attribute__((noinline)) __u64 interrupter(__u64 queue, __u32 cpu, __u64 now)
 		if (!pass--)
 			break;
 		slot = slot_of(p);
-		if (!is_waiting(slot) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!is_waiting(slot) || !may_run_on(p, cpu))
 			continue;
 		if (!left--)
 			break;
@@ -463,6 +492,7 @@ __attribute__((noinline)) __u64 claim_at(__u64 next, __u64 queue, __u32 cpu, __u
 static long claim_word(__u32 i, struct look *look)
 {
 	__u64 bits = masks_of(look->cpu, i);
+	__u32 n;
 
 	for_each_mask(n, bits)
 		look->next = claim_at(look->next, QUEUE_OF(ALL + 64 * i + n, look->class),
@@ -583,6 +613,7 @@ __attribute__((noinline)) int pass_on_from(__u64 queue)
 static long pass_on_word(__u32 i, struct look *look)
 {
 	__u64 bits = masks_of(look->cpu, i);
+	__u32 n;
 
 	for_each_mask(n, bits) {
 		pass_on_from(QUEUE_OF(ALL + 64 * i + n, LT_SMALL));

@@ -34,7 +34,7 @@ __s32 BPF_PROG(lowtail_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 
 			break;
 		if (++other >= n)
 			other = 0;
-		if (!bpf_cpumask_test_cpu(other, p->cpus_ptr))
+		if (!may_run_on(p, other))
 			continue;
 		when = may_interrupt(slot, other, now);
 		if (when < soonest) {
