@@ -146,33 +146,6 @@ extern const struct rq runqueues __ksym __weak;
 #define __arg_trusted __attribute__((btf_decl_tag("arg:trusted")))
 #endif
 
-/* The loop over numbers. */
-struct bpf_iter_num {
-	__u64 opaque[1];
-};
-
-extern int bpf_iter_num_new(struct bpf_iter_num *it, int from, int to) __ksym;
-extern int *bpf_iter_num_next(struct bpf_iter_num *it) __ksym;
-extern void bpf_iter_num_destroy(struct bpf_iter_num *it) __ksym;
-
-static __always_inline int next_turn(struct bpf_iter_num *it, __u32 *turn)
-{
-	int *at = bpf_iter_num_next(it);
-
-	if (at)
-		*turn = *at;
-	return at != 0;
-}
-
-/*
- * At most @most turns; @turn counts them from 0. The kernel checks a turn until nothing new comes of it; of a loop that counts for
- * itself it checks each turn, in each program that gets there. (Without the mention of the end clang leaves it out of the types.)
- */
-#define for_turns(turn, most) \
-	for (struct bpf_iter_num turns __attribute__((cleanup(bpf_iter_num_destroy))), \
-				 *begun = (bpf_iter_num_new(&turns, 0, most), (void)bpf_iter_num_destroy, &turns); \
-	     next_turn(begun, &(turn));)
-
 /* The loop over a queue; its size is that of struct bpf_iter_scx_dsq. */
 struct bpf_iter_scx_dsq {
 	__u64 opaque[6];

@@ -175,7 +175,7 @@ static __always_inline void late_in(__u64 queue, __u32 slot)
 
 /*
  * Whether @p may run on @cpu. A function of its own: for each place that reads such a pointer the kernel looks through all of its
- * types by name, thrice, and again for each way on which its check comes there. That was half of the time that loading takes.
+ * types by name, thrice, and again for each way on which its check comes there. That was a third of the time that loading takes.
  */
 __attribute__((noinline)) int may_run_on(struct task_struct *p __arg_trusted, __s32 cpu)
 {
@@ -327,12 +327,10 @@ static __always_inline __u64 masks_of(__u32 cpu, __u32 i)
 	return c && !c->gone && i < MASK_WORDS ? c->masks[i] : 0;
 }
 
-/* Goes through the masks in @bits, those of a word: @n is the bit. Low numbers are given first, and it ends early. */
+/* Goes through the masks in @bits, those of word @i: @n is the bit. Low numbers are given first, and it ends early. */
 #define for_each_mask(n, bits) \
-	for_turns(n, 64) \
-		if (!((bits) >> (n & 63))) \
-			break; \
-		else if ((bits) >> (n & 63) & 1)
+	for (__u32 n = 0; n < 64 && (bits) >> n; n++) \
+		if ((bits) >> n & 1)
 
 /* What a look does with one queue is a function of its own, so that the kernel's check of the loop sees one way through it. */
 __attribute__((noinline)) __u64 look_at_large(__u64 next, __u64 queue, __u32 cpu, __u64 now)
@@ -352,7 +350,6 @@ __attribute__((noinline)) __u64 look_at_small(__u64 next, __u64 queue, __u32 cpu
 static long look_word_large(__u32 i, struct look *look)
 {
 	__u64 bits = masks_of(look->cpu, i);
-	__u32 n;
 
 	for_each_mask(n, bits)
 		look->next = look_at_large(look->next, QUEUE_OF(ALL + 64 * i + n, LT_LARGE),
@@ -363,7 +360,6 @@ static long look_word_large(__u32 i, struct look *look)
 static long look_word_small(__u32 i, struct look *look)
 {
 	__u64 bits = masks_of(look->cpu, i);
-	__u32 n;
 
 	for_each_mask(n, bits)
 		look->next = look_at_small(look->next, QUEUE_OF(ALL + 64 * i + n, LT_SMALL),
@@ -402,7 +398,6 @@ __attribute__((noinline)) int anybody_at(__u32 place)
 static long anybody_word(__u32 i, struct look *look)
 {
 	__u64 bits = masks_of(look->cpu, i);
-	__u32 n;
 
 	for_each_mask(n, bits)
 		look->found |= anybody_at(ALL + 64 * i + n);
@@ -492,7 +487,6 @@ __attribute__((noinline)) __u64 claim_at(__u64 next, __u64 queue, __u32 cpu, __u
 static long claim_word(__u32 i, struct look *look)
 {
 	__u64 bits = masks_of(look->cpu, i);
-	__u32 n;
 
 	for_each_mask(n, bits)
 		look->next = claim_at(look->next, QUEUE_OF(ALL + 64 * i + n, look->class),
@@ -613,7 +607,6 @@ __attribute__((noinline)) int pass_on_from(__u64 queue)
 static long pass_on_word(__u32 i, struct look *look)
 {
 	__u64 bits = masks_of(look->cpu, i);
-	__u32 n;
 
 	for_each_mask(n, bits) {
 		pass_on_from(QUEUE_OF(ALL + 64 * i + n, LT_SMALL));

@@ -87,9 +87,9 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 	__u64 now = bpf_ktime_get_ns();
 	struct cpu *c = cpu_of(cpu);
 	struct vcpu *v = 0;
-	__u32 slot = NONE, turn;
+	__u32 slot = NONE;
 	int over, yielded, claimed, stays = 0;
-	__u64 next = NOBODY, woken_for;
+	__u64 next, woken_for;
 
 	if (!c)
 		return;
@@ -116,9 +116,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 		}
 		c->dispatch_ns = now;
 		/* At the end of a turn nobody interrupts: who would is one of all. */
-		for_turns(turn, TRIES) {
-			if (!claimed || over)
-				break;
+		for (int i = 0; i < TRIES && claimed && !over; i++) {
 			next = claimant(cpu, now);
 			if (next == NOBODY)
 				break;
@@ -160,7 +158,7 @@ void BPF_PROG(lowtail_dispatch, __s32 cpu, struct task_struct *prev)
 	if (!c->gone && lt_since(now, c->foreign_ns) > lt_min(PARAMS->slice_ns, turn_max()) &&
 	    scx_bpf_dsq_move_to_local(UNREGISTERED))
 		return;
-	for_turns(turn, TRIES) {
+	for (int i = 0; i < TRIES; i++) {
 		next = next_of_all(cpu, now);
 		stays = slot != NONE &&
 			(next == NOBODY || (!yielded && !before(SLOT_OF_NEXT(next), slot, now)));

@@ -11,11 +11,8 @@ pub const KERNELS: (&str, &str) = ("6.17", "7.3");
 /// limits (6.17, commit ddceadce63d9), without which `cpu.max` would hold for no VM; the functions about
 /// queues have these names since 6.13 (cc26abb1a19a, 5209c03c8ed2, 5cbb302880f5), all others are as old as sched_ext.
 /// In order.
-pub const NEEDS: [&str; 45] = [
+pub const NEEDS: [&str; 42] = [
     "bpf_cpumask_test_cpu",
-    "bpf_iter_num_destroy",
-    "bpf_iter_num_new",
-    "bpf_iter_num_next",
     "bpf_iter_scx_dsq_destroy",
     "bpf_iter_scx_dsq_new",
     "bpf_iter_scx_dsq_next",

@@ -11,7 +11,7 @@ use nix::sys::wait::WaitStatus;
 
 use crate::life::{Change, Phase, World, no_scheduler, until};
 
-/// How many moments of each part of a life with the scheduler. To load it takes 5 s of the guest's, and a host about half as long, so
+/// How many moments of each part of a life with the scheduler. To load it takes 6 s of the guest's, and a host about half as long, so
 /// that not all can be tried; without it all are.
 const MOMENTS: [(Phase, usize); 4] =
     [(Phase::Begins, 4), (Phase::Comes, 2), (Phase::Goes, 1), (Phase::Ends, 4)];
