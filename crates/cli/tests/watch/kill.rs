@@ -14,7 +14,7 @@ use crate::life::{Change, Phase, World, no_scheduler, until};
 /// How many moments of each part of a life with the scheduler. To load it takes 6 s of the guest's, and a host about half as long, so
 /// that not all can be tried; without it all are.
 const MOMENTS: [(Phase, usize); 4] =
-    [(Phase::Begins, 4), (Phase::Comes, 2), (Phase::Goes, 1), (Phase::Ends, 4)];
+    [(Phase::Begins, 3), (Phase::Comes, 2), (Phase::Goes, 1), (Phase::Ends, 3)];
 
 /// How many moments while it loads: fifths of that time.
 const LOADING: u32 = 4;

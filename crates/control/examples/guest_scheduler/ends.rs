@@ -48,15 +48,15 @@ fn ran_in(running: &[Running], span: Duration) -> f64 {
     (sum(times(running)) - before) as f64 / began.elapsed().as_nanos() as f64
 }
 
-/// Loads and unloads 50 times, with threads that run on.
-pub(crate) fn loads() -> Value {
+/// Loads and unloads so many times, with threads that run on.
+pub(crate) fn loads(times: u32) -> Value {
     let scene = scene();
     // Loops would take most of the CPU from the kernel's check of the programs.
     let busy = Kind::Surfer { burst_us: 2_000, percent: 10 };
     let running = start(&[Part { threads: 2, ..Part::new("m", busy) }], &scene);
     let (mut enabled, mut disabled, mut fair) = (0, 0, 0);
     let mut took = Vec::new();
-    for _ in 0..50 {
+    for _ in 0..times {
         let began = Instant::now();
         let mut scheduler = load(&Options::default());
         took.push(began.elapsed().as_millis() as u64);

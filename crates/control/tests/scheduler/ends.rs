@@ -21,12 +21,22 @@ fn what_cannot_be_is_said() {
     }
 }
 
-/// Each time all threads are in, and each time they are back.
 #[test]
-fn fifty_times_it_comes_and_goes() {
-    let Some(figures) = guest("loads", 1) else { return };
+fn twenty_times_it_comes_and_goes() {
+    comes_and_goes("loads", 20);
+}
+
+#[test]
+#[ignore = "takes ten minutes: make scheduler-wide"]
+fn two_hundred_times_it_comes_and_goes() {
+    comes_and_goes("many-loads", 200);
+}
+
+/// Each time all threads are in, and each time they are back.
+fn comes_and_goes(group: &str, times: u32) {
+    let Some(figures) = guest(group, 1) else { return };
     for key in ["enabled", "disabled", "fair"] {
-        assert_eq!(figures[key], json!(50), "{key}");
+        assert_eq!(figures[key], json!(times), "{key}");
     }
     // Two threads that want a tenth of a CPU each.
     let share = at(&figures, "/share");
