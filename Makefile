@@ -100,8 +100,7 @@ test: need-test fmt lint unit python rules docs prove
 
 # Alerts and recording rules for Prometheus.
 rules:
-	$$(scripts/promtool) test rules docs/prometheus/lowtail.test.yml
-
+	promtool=$$(scripts/promtool) && "$$promtool" test rules docs/prometheus/lowtail.test.yml
 
 # Tests of properties that need neither root nor a guest; built as for `unit`, so that nothing is built twice.
 QUICK := allocations credit fair hostile io netback netback_allocations null schedulers small_first net net_allocations pcapng queues queues_allocations lab \

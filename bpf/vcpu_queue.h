@@ -347,24 +347,28 @@ __attribute__((noinline)) __u64 look_at_small(__u64 next, __u64 queue, __u32 cpu
 	return better(next, queue, peek_eligible(queue, cpu, now), now);
 }
 
+/* @class is known when this is compiled, so that the program of who wakes has no way to what is for large ones. */
+static __always_inline long look_through(__u32 i, struct look *look, __u32 class)
+{
+	__u64 bits = masks_of(look->cpu, i), queue;
+
+	for_each_mask(n, bits) {
+		queue = QUEUE_OF(ALL + 64 * i + n, class);
+		look->next = class == LT_SMALL ?
+				     look_at_small(look->next, queue, look->cpu, look->now) :
+				     look_at_large(look->next, queue, look->cpu, look->now);
+	}
+	return 0;
+}
+
 static long look_word_large(__u32 i, struct look *look)
 {
-	__u64 bits = masks_of(look->cpu, i);
-
-	for_each_mask(n, bits)
-		look->next = look_at_large(look->next, QUEUE_OF(ALL + 64 * i + n, LT_LARGE),
-					   look->cpu, look->now);
-	return 0;
+	return look_through(i, look, LT_LARGE);
 }
 
 static long look_word_small(__u32 i, struct look *look)
 {
-	__u64 bits = masks_of(look->cpu, i);
-
-	for_each_mask(n, bits)
-		look->next = look_at_small(look->next, QUEUE_OF(ALL + 64 * i + n, LT_SMALL),
-					   look->cpu, look->now);
-	return 0;
+	return look_through(i, look, LT_SMALL);
 }
 
 /* Who of the small ones that wait goes first on @cpu. */

@@ -11,6 +11,7 @@ mod lab;
 mod man;
 mod markdown;
 mod out;
+mod parquet;
 mod predict;
 mod progress;
 mod size;

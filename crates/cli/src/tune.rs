@@ -93,9 +93,7 @@ fn scenario(file: &Path) -> Result<Option<(String, String, Option<PathBuf>)>, Fa
         return Ok(Some((shown, text, file.parent().map(Path::to_path_buf))));
     }
     let known = lowtail_lab::catalogue().iter().find(|experiment| experiment.name == shown);
-    Ok(known
-        .filter(|_| !file.exists())
-        .map(|known| (format!("experiments/{}.toml", known.name), known.text.to_owned(), None)))
+    Ok(known.filter(|_| !file.exists()).map(|known| (known.path(), known.text.to_owned(), None)))
 }
 
 fn of_scenario(

@@ -21,9 +21,18 @@ impl Embedded {
     /// # Errors
     /// If it is none any more with these.
     pub fn load_with(&self, overrides: &[Override]) -> Result<Experiment, Error> {
-        let path = format!("experiments/{}.toml", self.name);
-        Experiment::parse_with(&path, self.text, None, overrides)
+        Experiment::parse_with(&self.path(), self.text, None, overrides)
     }
+
+    /// What the file of an experiment is called.
+    pub fn path(&self) -> String {
+        format!("experiments/{}.toml", self.name)
+    }
+}
+
+/// Whether that is the path of a scenario file, and not the name of an experiment: what ends in `.toml` or has a `/`.
+pub fn is_path(name: &str) -> bool {
+    name.ends_with(".toml") || name.contains('/')
 }
 
 /// The experiment of the catalogue called `name`.

@@ -13,7 +13,7 @@ use crate::metric::TimeUnit;
 use crate::network::blame::QueueBlame;
 use crate::network::outcome::{Captured, Completion, NetworkOutcome, QueueTrack};
 use crate::options::RunOptions;
-use crate::overrides::Override;
+use crate::overrides::as_options;
 use crate::quoted::quoted;
 use crate::row::Row;
 use crate::score::Score;
@@ -118,8 +118,7 @@ impl Outcome {
         let full_flag = if full { " --full" } else { "" };
         let chosen: String =
             options.cases.iter().map(|case| format!(" --case {}", quoted(case))).collect();
-        let set = |one: &Override| format!(" --set {}", quoted(&one.to_string()));
-        let overrides: String = experiment.overrides.iter().map(set).collect();
+        let overrides = as_options(&experiment.overrides);
         let seeds = options.seeds.unwrap_or(file.seeds);
         let seeds_flag = options.seeds.map(|n| format!(" --seeds {n}")).unwrap_or_default();
         Outcome {

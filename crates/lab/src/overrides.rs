@@ -8,6 +8,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::error::SpanError;
+use crate::quoted::quoted;
 use crate::tree::{self, Node};
 
 /// A key of a scenario file and what it has in place of the file's value. Its text is `KEY=VALUE`: a dotted key of TOML, a
@@ -63,6 +64,11 @@ impl Override {
         moved(&mut value, &span);
         tree::set(root, &path, value)
     }
+}
+
+/// All of them as options of `lowtail lab run`, each behind a blank.
+pub fn as_options(overrides: &[Override]) -> String {
+    overrides.iter().map(|one| format!(" --set {}", quoted(&one.to_string()))).collect()
 }
 
 /// Has all of `node` stand at `span`.

@@ -3,45 +3,18 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use lowtail_lab::{Error, Outcome as LabOutcome, Piece, Progress, RunOptions, join, run_pieces};
+use lowtail_lab::{Progress, RunOptions, run_until};
 use pyo3::prelude::*;
 
 use crate::error;
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
-use crate::wait::{Line, wait};
+use crate::wait::wait;
 
 /// As many threads as there are CPUs.
 pub(crate) fn threads(jobs: Option<NonZeroU16>) -> usize {
     let all = || std::thread::available_parallelism().map_or(1, usize::from);
     jobs.map_or_else(all, |jobs| jobs.get().into())
-}
-
-/// All pieces, and what they are together; `None` if nobody waits for it any more.
-fn pieces(
-    scenario: &lowtail_lab::Experiment,
-    options: &RunOptions,
-    line: &Line<Result<Option<LabOutcome>, Error>>,
-) -> Result<Option<LabOutcome>, Error> {
-    let cases: Vec<String> =
-        scenario.chosen(options)?.iter().map(|case| case.name.clone()).collect();
-    let seed = options.seed.unwrap_or(scenario.file.seed);
-    let seeds = usize::from(options.seeds.unwrap_or(scenario.file.seeds));
-    let nth = |i: usize| seed.wrapping_add((i % seeds) as u64);
-    let progress = |progress: Progress| line.progress(progress.done as u64, progress.total as u64);
-    let one = |i: usize| {
-        let wanted = !line.is_over();
-        wanted.then(|| Piece::run(scenario, options, &cases[i / seeds], nth(i)))
-    };
-    let done = run_pieces(cases.len() * seeds, options.jobs, &progress, one);
-    let done = done.map_err(|(i, message)| Error::Simulator {
-        experiment: scenario.name.clone(),
-        case: cases[i / seeds].clone(),
-        seed: nth(i),
-        message,
-    })?;
-    let Some(done) = done.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
-    join(scenario, options, done.into_iter().collect::<Result<_, _>>()?).map(Some)
 }
 
 /// Runs a scenario, `jobs` pieces at the same time. Figures follow from the scenario and the seed alone.
@@ -77,7 +50,10 @@ pub(crate) fn run(
         blame,
         ..RunOptions::default()
     };
-    let done = wait(py, progress, move |line| pieces(&experiment, &options, line))?;
+    let done = wait(py, progress, move |line| {
+        let tell = |progress: Progress| line.progress(progress.done as u64, progress.total as u64);
+        run_until(&experiment, &options, &tell, &|| line.is_over())
+    })?;
     let done = done.map_err(|error| error::lab(py, &error))?;
     // Only who does not wait has nothing.
     Ok(Outcome::new(done.expect("it was waited for")))

@@ -78,14 +78,14 @@ impl Scenario {
         set: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let (name, set) = (name_or_path.display().to_string(), overrides(set)?);
-        if name.ends_with(".toml") || name.contains('/') {
+        if lowtail_lab::is_path(&name) {
             std::fs::metadata(&name_or_path).map_err(|why| error::os(&name, &why))?;
             let text = py.detach(|| lowtail_lab::read_scenario(&name_or_path));
             let text = text.map_err(|error| error::lab(py, &error))?;
             return Self::parse(py, &name, text, name_or_path.parent(), &set);
         }
         let found = lowtail_lab::find(&name).map_err(|error| error::lab(py, &error))?;
-        Self::parse(py, &format!("experiments/{name}.toml"), found.text.to_owned(), None, &set)
+        Self::parse(py, &found.path(), found.text.to_owned(), None, &set)
     }
 
     /// The scenario that a text of TOML says, called `name` in errors. Paths in it start at the directory `base`.

@@ -1,14 +1,11 @@
 """Runs: the same figures as the command has, to the last bit."""
 
 import json
-import os
-import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import lowtail
 import pytest

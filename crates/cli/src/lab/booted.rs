@@ -112,7 +112,7 @@ impl Scenarios {
             scenarios.names.push("--all".into());
         }
         for (number, name) in args.experiments.iter().enumerate() {
-            if !(name.ends_with(".toml") || name.contains('/')) {
+            if !lowtail_lab::is_path(name) {
                 scenarios.names.push(name.clone());
                 continue;
             }

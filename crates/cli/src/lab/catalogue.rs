@@ -9,14 +9,14 @@ use crate::exit::Fail;
 use crate::global::Global;
 use crate::out;
 
-/// What ends in `.toml` or contains a `/` is a path, all else a name of the catalogue.
+/// The experiment at a path, or of this name.
 pub(super) fn load(name: &str) -> Result<Experiment, Fail> {
     load_with(name, &[])
 }
 
 /// The same with other values in place of some of the file's.
 pub(super) fn load_with(name: &str, overrides: &[Override]) -> Result<Experiment, Fail> {
-    if name.ends_with(".toml") || name.contains('/') {
+    if lowtail_lab::is_path(name) {
         return Ok(lowtail_lab::load_with(Path::new(name), overrides)?);
     }
     Ok(lowtail_lab::find(name)?.load_with(overrides)?)

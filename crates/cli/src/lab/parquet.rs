@@ -1,14 +1,13 @@
 //! The tables of `--parquet`.
 
-use std::fs;
 use std::path::Path;
 
 use lowtail_arrow::lab::{self, FigureColumns};
-use lowtail_arrow::{Error, ParquetFile, RecordBatch, SchemaRef};
+use lowtail_arrow::{ParquetFile, RecordBatch, SchemaRef};
 use lowtail_lab::Outcome;
-use lowtail_out::Access;
 
 use crate::exit::Fail;
+use crate::parquet::{begin, directory, failed, finish};
 
 /// What makes a table of an outcome.
 type Make = fn(&[Outcome]) -> RecordBatch;
@@ -23,7 +22,7 @@ pub(super) struct Tables<'a> {
 impl<'a> Tables<'a> {
     /// Begins the files, in a directory that is created if it does not exist.
     pub(super) fn new(dir: &'a Path) -> Result<Self, Fail> {
-        fs::create_dir_all(dir).map_err(|error| failed(dir, &error.into()))?;
+        directory(dir)?;
         let tables: [(&str, SchemaRef, Make); 5] = [
             ("claims", lab::claims_schema(), lab::claims),
             ("distributions", lab::distributions_schema(), lab::distributions),
@@ -54,19 +53,6 @@ impl<'a> Tables<'a> {
             let written = rows.write(&batch).and_then(|()| rows.end_group());
             written.map_err(|error| failed(rows.path(), &error))?;
         }
-        for file in self.files.into_iter().map(|(file, _)| file).chain([rows]) {
-            let path = file.path().to_owned();
-            file.finish().map_err(|error| failed(&path, &error))?;
-        }
-        Ok(())
+        finish(self.files.into_iter().map(|(file, _)| file).chain([rows]))
     }
-}
-
-fn begin(dir: &Path, name: &str, schema: SchemaRef) -> Result<ParquetFile, Fail> {
-    let path = dir.join(format!("{name}.parquet"));
-    ParquetFile::create(&path, schema, Access::Usual).map_err(|error| failed(&path, &error))
-}
-
-fn failed(path: &Path, error: &Error) -> Fail {
-    Fail::Host(format!("{}: {error}", lowtail_out::path(path)))
 }

@@ -4,8 +4,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::process::ExitCode;
 
-use lowtail_lab::quoted::quoted;
-use lowtail_lab::{Case, Error, Experiment, Outcome, Override, Progress, RunOptions};
+use lowtail_lab::{Case, Error, Experiment, Outcome, Progress, RunOptions, as_options};
 
 use super::args::{LabRun, On, processors};
 use super::failure::{bug, failed};
@@ -100,7 +99,7 @@ pub(super) fn run(args: &LabRun, global: &Global) -> Result<ExitCode, Fail> {
         let outcome = lowtail_lab::run(experiment, &options, &report);
         let mut outcome = outcome.map_err(|error| match (machines, &error) {
             (true, &Error::Simulator { seed, .. }) => bug(&error, &domains::command(args, seed)),
-            _ => failed(error, &format!("{name}{}", set(args)), args.full),
+            _ => failed(error, &format!("{name}{}", as_options(&args.set)), args.full),
         })?;
         if machines {
             outcome.command = domains::command(args, outcome.seed);
@@ -193,14 +192,8 @@ fn command(args: &LabRun, option: &str) -> String {
     let full = if args.full { " --full" } else { "" };
     let seed = args.seed.map(|seed| format!(" --seed {seed}")).unwrap_or_default();
     let seeds = args.seeds.map(|seeds| format!(" --seeds {seeds}")).unwrap_or_default();
-    let set = set(args);
+    let set = as_options(&args.set);
     format!("lowtail lab run {names}{full}{seed}{seeds}{set} {option} FILE")
-}
-
-/// What is set in place of the file's, as options.
-fn set(args: &LabRun) -> String {
-    let one = |one: &Override| format!(" --set {}", quoted(&one.to_string()));
-    args.set.iter().map(one).collect()
 }
 
 /// Whether the cases and links that are asked for exist and fit together.

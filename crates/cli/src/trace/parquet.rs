@@ -1,20 +1,19 @@
 //! The tables of `lowtail trace export --parquet`.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use lowtail_arrow::{Error, ParquetFile, RecordBatch, SchemaRef, trace};
-use lowtail_out::Access;
 use serde_json::{Value, json};
 
 use super::input::{TraceInput, read};
 use crate::exit::Fail;
 use crate::global::Global;
+use crate::parquet::{begin, directory, failed, finish};
 
 /// Writes all tables of a trace into a directory, which is created if it does not exist. Says how many rows each has.
 pub(super) fn export(input: &TraceInput, dir: &Path, global: &Global) -> Result<Value, Fail> {
-    fs::create_dir_all(dir).map_err(|error| failed(dir, &error.into()))?;
+    directory(dir)?;
     // Whoever cannot be written to is told before all is read.
     let mut events = Table::begin(dir, "events", trace::events_schema())?;
     let latency = read(input, global, |input, options| lowtail_trace::latency(input, options))?;
@@ -39,10 +38,7 @@ pub(super) fn export(input: &TraceInput, dir: &Path, global: &Global) -> Result<
     }
     let rows: Vec<Value> =
         tables.iter().map(|table| json!({ "name": table.name, "rows": table.rows })).collect();
-    for Table { file, .. } in tables {
-        let path = file.path().to_owned();
-        file.finish().map_err(|error| failed(&path, &error))?;
-    }
+    finish(tables.into_iter().map(|table| table.file))?;
     Ok(json!(rows))
 }
 
@@ -55,17 +51,11 @@ struct Table {
 
 impl Table {
     fn begin(dir: &Path, name: &'static str, schema: SchemaRef) -> Result<Self, Fail> {
-        let path = dir.join(format!("{name}.parquet"));
-        let file = ParquetFile::create(&path, schema, Access::Usual);
-        Ok(Table { name, file: file.map_err(|error| failed(&path, &error))?, rows: 0 })
+        Ok(Table { name, file: begin(dir, name, schema)?, rows: 0 })
     }
 
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.rows += batch.num_rows() as u64;
         self.file.write(batch)
     }
-}
-
-fn failed(path: &Path, error: &Error) -> Fail {
-    Fail::Host(format!("{}: {error}", lowtail_out::path(path)))
 }
