@@ -97,7 +97,7 @@ impl Machine {
             script: "xen",
             settings: vec![
                 ("LOWTAIL_XEN_SERIES", series.into()),
-                ("LOWTAIL_XEN_MEMORY", "2304".into()),
+                ("LOWTAIL_XEN_MEMORY", "2880".into()),
                 ("LOWTAIL_XEN_TURN_US", "100".into()),
             ],
             fetch: "unpack",
@@ -114,7 +114,7 @@ impl Machine {
         let mut settings = xen.settings;
         settings.retain(|(name, _)| *name != "LOWTAIL_XEN_MEMORY");
         settings.extend([
-            ("LOWTAIL_XEN_MEMORY", (1_344 + 160 * guests).to_string()),
+            ("LOWTAIL_XEN_MEMORY", (1_344 + 256 * guests).to_string()),
             ("LOWTAIL_XEN_ALSO", also.display().to_string()),
         ]);
         Machine { settings, ..xen }

@@ -90,7 +90,7 @@ fn play(build: &str, version: &str) -> Option<Vec<Shown>> {
         ("LOWTAIL_XEN_HYPERVISOR", hypervisor.trim().to_string()),
         ("LOWTAIL_XEN_ALSO", also.path().display().to_string()),
         ("LOWTAIL_XEN_TURN_US", "100".to_string()),
-        ("LOWTAIL_XEN_MEMORY", "1850".to_string()),
+        ("LOWTAIL_XEN_MEMORY", "2112".to_string()),
         ("LOWTAIL_XEN_SECONDS", "7200".to_string()),
         // What is counted is printed to the console, and read from there at the end.
         ("LOWTAIL_XEN_OPTIONS", "conring_size=1M".to_string()),

@@ -44,27 +44,32 @@ pub(crate) fn ping_pong(stage: &mut Stage, cpu: usize) -> [u32; 2] {
 #[test]
 fn a_full_ring_tells_its_loss() {
     let Some(_turn) = stand::alone() else { return };
-    let (cpu, mut stage) = (stand::cpu(), Stage::default());
-    let threads = ping_pong(&mut stage, cpu);
-    let mut recorder = Recorder::new(Options { ring_bytes: 4096, ..stand::options() }).unwrap();
-    let (summary, file) = stand::record(&mut recorder, Duration::from_secs(1));
-    stage.end();
-    let (events, lost) = events::all(&file);
-    println!("{} events, {lost} lost", events.len());
-    assert!(lost > 1000, "{lost}");
-    assert_eq!((events.len() as u64, lost), (summary.events, summary.lost));
-    let found = info(&file[..], &Default::default()).unwrap();
-    assert_eq!((found.records, found.lost.records), (summary.events, lost));
-    let found = latency(&file[..], &Default::default()).unwrap();
-    assert_eq!(found.records.lost, lost);
-    for vcpu in &found.vcpus {
-        let thread = vcpu.thread.as_ref().unwrap();
-        if threads.contains(&thread.tid) {
-            // A gap is some 45 ms of each 50 long; a wait across one would be as long.
-            assert!(vcpu.wakeup_latency.p99.unwrap() < 20_000.0, "{:?}", vcpu.wakeup_latency);
-            assert!(vcpu.excluded.lost > 0);
+    // A CPU that is taken away makes waits of any length.
+    tries(|| {
+        let (cpu, mut stage) = (stand::cpu(), Stage::default());
+        let threads = ping_pong(&mut stage, cpu);
+        let options = Options { ring_bytes: 4096, ..stand::options() };
+        let mut recorder = Recorder::new(options).unwrap();
+        let (summary, file) = stand::record(&mut recorder, Duration::from_secs(1));
+        stage.end();
+        let (events, lost) = events::all(&file);
+        println!("{} events, {lost} lost", events.len());
+        assert!(lost > 1000, "{lost}");
+        assert_eq!((events.len() as u64, lost), (summary.events, summary.lost));
+        let found = info(&file[..], &Default::default()).unwrap();
+        assert_eq!((found.records, found.lost.records), (summary.events, lost));
+        let found = latency(&file[..], &Default::default()).unwrap();
+        assert_eq!(found.records.lost, lost);
+        for vcpu in &found.vcpus {
+            let thread = vcpu.thread.as_ref().unwrap();
+            if threads.contains(&thread.tid) {
+                // A gap is some 45 ms of each 50 long; a wait across one would be as long.
+                let p99_us = vcpu.wakeup_latency.p99.unwrap();
+                assert!(p99_us < 20_000.0, "{:?} of {} wakeups", vcpu.wakeup_latency, vcpu.wakeups);
+                assert!(vcpu.excluded.lost > 0, "{:?}", vcpu.excluded);
+            }
         }
-    }
+    });
 }
 
 /// The same threads with a ring of ordinary size: all is there.

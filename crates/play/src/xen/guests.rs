@@ -32,8 +32,9 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 const CONSOLES: &str = "/var/log/xen/console";
 /// So many lines of it say why a guest ended.
 const LAST_LINES: usize = 2;
-/// Memory of a guest: a kernel of a distribution, and this program.
-const MEMORY_MIB: u32 = 160;
+/// Memory of a guest: a kernel of a distribution, and this program, which is there twice while it is unpacked. A test build of it is 40 MB, and
+/// 160 MiB did not hold it.
+const MEMORY_MIB: u32 = 256;
 /// The command line of a guest's kernel, before what it is to run. Without the last its threads test ciphers for seconds.
 const COMMAND_LINE: &str = "console=hvc0 quiet rdinit=/init cryptomgr.notests=1 ipv6.disable=1";
 
