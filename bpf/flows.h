@@ -54,51 +54,67 @@ static __always_inline struct flow *find_flow(__u64 key)
 }
 
 /*
- * Room for a flow: a free place, else the one unused for longest; of the VM's own if
- * it has its share of the set, so that one with many connections, true or not, does not
- * put an end to all measurements of others.
+ * Where there is room for a flow of @slot in the set @index: a free place, else the one unused for longest; of
+ * the VM's own if it has its share of the set, so that one with many connections, true or not, does
+ * not put an end to all measurements of others. `FLOW_WAYS`: nowhere. Not static, and a number rather than a
+ * pointer: else the verifier follows each choice of each way by itself, 390,000 instructions.
  */
-static __always_inline struct flow *claim_flow(__u64 key, const struct packet *packet)
+__attribute__((noinline)) __u32 flow_room(__u32 index, __u32 slot)
 {
-	struct flow *into = 0, *mine = 0, *way;
-	__u32 index = key >> 8 & config.flow_mask, own = 0;
 	struct flow_set *set = bpf_map_lookup_elem(&flows, &index);
-	__u64 old = 0, old_mine = 0, seen;
+	__u64 longest = ~0ull, longest_own = ~0ull, used, key;
+	__u32 into = FLOW_WAYS, mine = FLOW_WAYS, own = 0;
+	struct flow *way;
 
 	if (!set)
-		return 0;
+		return FLOW_WAYS;
 #pragma unroll
 	for (int i = 0; i < FLOW_WAYS; i++) {
 		way = &set->ways[i];
-		seen = *(volatile __u64 *)&way->key;
-		if (seen == CLAIMED)
+		key = *(volatile __u64 *)&way->key;
+		if (key == CLAIMED)
 			continue;
-		if (seen && way->slot == packet->slot) {
+		used = key ? way->used_ns : 0;
+		if (key && way->slot == slot) {
 			own++;
-			if (!mine || way->used_ns < mine->used_ns) {
-				mine = way;
-				old_mine = seen;
+			if (used < longest_own) {
+				longest_own = used;
+				mine = i;
 			}
 		}
-		if (!into || (old && (!seen || way->used_ns < into->used_ns))) {
-			into = way;
-			old = seen;
+		if (used < longest) {
+			longest = used;
+			into = i;
 		}
 	}
-	if (own >= FLOW_SHARE) {
-		into = mine;
-		old = old_mine;
-	}
-	if (!into || __sync_val_compare_and_swap(&into->key, old, CLAIMED) != old) {
-		LOSE(flows);
+	return own >= FLOW_SHARE ? mine : into;
+}
+
+/* A place for a flow, which is `CLAIMED` until it has a key. */
+static __always_inline struct flow *claim_flow(__u64 key, const struct packet *packet)
+{
+	__u32 index = key >> 8 & config.flow_mask, room = flow_room(index, packet->slot);
+	struct flow_set *set = bpf_map_lookup_elem(&flows, &index);
+	struct flow *into;
+	__u64 old;
+
+	if (!set)
 		return 0;
-	}
+	if (room >= FLOW_WAYS)
+		goto lose;
+	into = &set->ways[room];
+	old = *(volatile __u64 *)&into->key;
+	if (old == CLAIMED || __sync_val_compare_and_swap(&into->key, old, CLAIMED) != old)
+		goto lose;
 	if (old && into->sent_ns)
 		LOSE(flows);
 	into->sent_ns = 0;
 	into->slot = packet->slot;
 	into->epoch = packet->epoch;
 	return into;
+lose:
+	LOSE(flows);
+	return 0;
 }
 
 /*
