@@ -36,10 +36,10 @@ fn good() -> (Tree, Host) {
         task_rename net_dev_queue net_dev_start_xmit netif_receive_skb kfree_skb";
     let strings = names.split_whitespace().map(|name| format!("x\0btf_trace_{name}\0"));
     let strings: String = strings.chain(NEEDS.map(|name| format!("{name}\0"))).collect();
-    tree.write(
-        "sys/kernel/btf/vmlinux",
-        b"\x9f\xeb\x01\0\xff\xff\0".iter().copied().chain(strings.bytes()).collect::<Vec<u8>>(),
-    );
+    // Its length, no types, and where names are behind it: `struct btf_header`.
+    let words = [24_u32, 0, 0, 0, strings.len() as u32].map(u32::to_ne_bytes);
+    let header = [0x9f, 0xeb, 1, 0].into_iter().chain(words.into_iter().flatten());
+    tree.write("sys/kernel/btf/vmlinux", header.chain(strings.bytes()).collect::<Vec<u8>>());
     tree.write("proc/sys/net/core/bpf_jit_enable", "1\n");
     tree.write("sys/fs/cgroup/cgroup.subtree_control", "cpu memory\n");
     tree.write("sys/kernel/sched_ext/state", "disabled\n");
